@@ -1,0 +1,180 @@
+"""The frozen values that flow from the snapshots to the report."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Severity = Literal["critical", "high", "medium", "low", "info"]
+Confidence = Literal["high", "medium", "low"]
+Category = Literal["sync", "serve", "concurrency", "drift", "advisory"]
+Origin = Literal["introduced", "regressed", "inherited", "fixed-upstream", "unknown"]
+Reach = Literal["live", "latent", "unknown"]
+Disposition = Literal["active", "suppressed", "baselined"]
+Side = Literal["fork", "upstream", "base", "target"]
+ChangeStatus = Literal["added", "deleted", "modified", "renamed"]
+
+SEVERITIES: tuple[Severity, ...] = ("critical", "high", "medium", "low", "info")
+CONFIDENCES: tuple[Confidence, ...] = ("high", "medium", "low")
+ORIGINS: tuple[Origin, ...] = ("introduced", "regressed", "inherited", "fixed-upstream", "unknown")
+CATEGORIES: tuple[Category, ...] = ("sync", "serve", "concurrency", "drift", "advisory")
+
+
+class Symbol(msgspec.Struct, frozen=True, order=True):
+    """A named piece of code: a package-relative path and a dotted name within that file.
+
+    ``qualname`` is ``Class.method``, ``function`` or empty for the module itself.
+    """
+
+    path: str
+    qualname: str = ""
+
+
+class Location(msgspec.Struct, frozen=True, order=True):
+    """A place in a file; lines and columns are 1-based, columns count code points."""
+
+    symbol: Symbol
+    line: int
+    column: int = 1
+    end_line: int = 0
+
+
+class Evidence(msgspec.Struct, frozen=True, order=True):
+    """A place that supports a finding, and what it shows there (``note``, a short clause).
+
+    ``side`` says in whose tree the line is: a gate that the fork lost is a line of upstream.
+    """
+
+    path: str
+    line: int
+    symbol: str
+    note: str
+    side: Side = "fork"
+
+
+class Skipped(msgspec.Struct, frozen=True, order=True):
+    """Something the audit could not look at: nothing is dropped silently."""
+
+    side: Side
+    path: str
+    stage: str
+    reason: str
+
+
+class Hit(msgspec.Struct, frozen=True):
+    """What a check saw at one place, before any comparison between sides.
+
+    ``anchor`` is the text that, with the qualified name, identifies the defect across edits (a
+    buffer, a parameter; never a line). ``cause`` names the root that several hits share.
+    """
+
+    where: Location
+    anchor: str
+    message: str
+    evidence: tuple[Evidence, ...]
+    confidence: Confidence
+    reach: Reach
+    reach_reason: str
+    fix: str
+    cause: str
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """A hit judged: by which rule, how bad, and where it came from."""
+
+    rule: str
+    category: Category
+    severity: Severity
+    hit: Hit
+    fingerprint: str
+    origin: Origin
+    origin_reason: str
+    fixed_in: str | None = None
+    disposition: Disposition = "active"
+    disposition_reason: str = ""
+
+
+class FileChange(msgspec.Struct, frozen=True, order=True):
+    """How one file differs from upstream; ``added``/``removed`` are lines, None for binary or huge.
+
+    ``path`` and ``old_path`` are relative to the package root (``sglang/srt/…``); ``area`` is the
+    folder the report groups by (``srt/mem_cache``). ``symbols`` are the qualified names whose code
+    differs (empty where the file is no Python).
+    """
+
+    path: str
+    status: ChangeStatus
+    area: str
+    added: int | None
+    removed: int | None
+    old_path: str = ""
+    symbols: tuple[str, ...] = ()
+
+
+class Commit(msgspec.Struct, frozen=True):
+    """One of the fork's own commits since the merge base; ``date`` is ISO 8601."""
+
+    sha: str
+    date: str
+    subject: str
+    areas: tuple[str, ...]
+
+
+class ChangeSet(msgspec.Struct, frozen=True):
+    """All that differs between the fork and upstream.
+
+    ``commits`` is None where there is no shared history (``history_note`` says why).
+    ``ahead``/``behind`` count commits against the upstream reference, None without history.
+    """
+
+    files: tuple[FileChange, ...]
+    commits: tuple[Commit, ...] | None = None
+    ahead: int | None = None
+    behind: int | None = None
+    history_note: str = ""
+
+
+class SideInfo(msgspec.Struct, frozen=True):
+    """What a report says of one side: never an absolute path, host or clock."""
+
+    side: Side
+    ref: str
+    kind: Literal["worktree", "revision", "directory", "release"]
+    commit: str | None
+    python_files: int
+    read_files: int
+    note: str = ""
+
+
+class Checked(msgspec.Struct, frozen=True, order=True):
+    """Something that was looked at on the fork: how many of the places hold the norm.
+
+    Ruling a suspect out is half of the work, so what is in order is reported too.
+    """
+
+    category: Category
+    subject: str
+    held: int
+    total: int
+    path: str
+    symbol: str
+    evidence: tuple[Evidence, ...] = ()
+
+
+class Report(msgspec.Struct, frozen=True):
+    """Everything a format needs."""
+
+    tool_version: str
+    fork: SideInfo
+    upstream: SideInfo
+    base: SideInfo | None
+    targets: tuple[SideInfo, ...]
+    changes: ChangeSet
+    findings: tuple[Finding, ...]
+    hidden: dict[str, int]
+    checked: tuple[Checked, ...]
+    skipped: tuple[Skipped, ...]
+    warnings: tuple[str, ...]
+    configuration: dict[str, str]
+    timings: dict[str, float]
