@@ -1,0 +1,1 @@
+"""Reads Python files into plain facts and resolves names between them."""

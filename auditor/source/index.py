@@ -1,0 +1,474 @@
+"""Names across files: classes with linearised bases, functions, and the types of attributes.
+
+Types are sets of known classes; a container is taken for its elements (``self.pools[i]`` has the
+types of what was put into ``self.pools``). What cannot be resolved is an empty set, never a guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from auditor.source import facts as f
+
+ClassKey = tuple[str, str]
+"""(path, qualname)."""
+
+Scope = Mapping[str, list[f.Expr]]
+"""Local name → the expressions assigned to it in one function."""
+
+_CONTAINERS = ("list", "tuple", "dict", "and", "or", "star", "await")
+_DEPTH = 8
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function in its file; ``owner`` is the class that defines it, if any."""
+
+    path: str
+    facts: f.FunctionFacts
+    owner: ClassKey | None = None
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """Unique within a snapshot (a file can define one name twice)."""
+        return (self.path, self.facts.qualname, self.facts.line)
+
+    @cached_property
+    def scope(self) -> Scope:
+        """Every assignment to a plain local name, flow ignored."""
+        found: dict[str, list[f.Expr]] = {}
+        for stmt in f.statements(self.facts.body):
+            if isinstance(stmt, f.Assign) and stmt.value is not None:
+                for target in stmt.targets:
+                    if isinstance(target, f.Name):
+                        found.setdefault(target.id, []).append(stmt.value)
+            elif isinstance(stmt, f.Loop) and isinstance(stmt.target, f.Name):
+                found.setdefault(stmt.target.id, []).append(stmt.source)
+        return found
+
+    @cached_property
+    def imports(self) -> Mapping[str, f.Import]:
+        """Names imported inside the body."""
+        return {s.name: s for s in f.statements(self.facts.body) if isinstance(s, f.Import)}
+
+    def parameter(self, name: str) -> f.Parameter | None:
+        """The parameter of that name."""
+        return next((p for p in self.facts.parameters if p.name == name), None)
+
+
+@dataclass
+class Class:
+    """A class in its file; ``mro`` starts with the class itself, unknown bases are left out."""
+
+    path: str
+    facts: f.ClassFacts
+    mro: tuple[ClassKey, ...] = ()
+    methods: dict[str, Function] = field(default_factory=dict)
+
+    @property
+    def key(self) -> ClassKey:
+        """(path, qualname)."""
+        return (self.path, self.facts.qualname)
+
+
+def module_name(path: str) -> str:
+    """``sglang/srt/x.py`` → ``sglang.srt.x``; a package's ``__init__`` is the package."""
+    dotted = path.removesuffix(".py").replace("/", ".")
+    return dotted.removesuffix(".__init__")
+
+
+def package_name(path: str) -> str:
+    """The dotted package that relative imports of this file start from."""
+    return path.rpartition("/")[0].replace("/", ".")
+
+
+class SourceIndex:
+    """All that was extracted of one snapshot, with names resolved between files."""
+
+    def __init__(self, modules: Mapping[str, f.ModuleFacts]) -> None:
+        self.modules = dict(sorted(modules.items()))
+        self.classes: dict[ClassKey, Class] = {}
+        self.functions: dict[tuple[str, str], Function] = {}
+        self._paths = {module_name(path): path for path in self.modules}
+        self._imports: dict[str, dict[str, f.Import]] = {}
+        self._by_name: dict[str, list[ClassKey]] = {}
+        self._attribute_types: dict[tuple[ClassKey, str], frozenset[ClassKey]] = {}
+        self._return_types: dict[tuple[object, ...], frozenset[ClassKey]] = {}
+        self._assigned: dict[ClassKey, dict[str, list[tuple[Function, f.Assign]]]] = {}
+        for path, module in self.modules.items():
+            self._imports[path] = {entry.name: entry for entry in module.imports}
+            for function in module.functions:
+                self.functions[path, function.name] = Function(path, function)
+            for facts in module.classes:
+                known = Class(path, facts)
+                for method in facts.methods:
+                    # Of several definitions of one name the last is in force, except a property
+                    # setter, which shares the getter's name.
+                    setter = any(d.endswith((".setter", ".deleter")) for d in method.decorators)
+                    if not (setter and method.name in known.methods):
+                        known.methods[method.name] = Function(path, method, known.key)
+                self.classes[known.key] = known
+                self._by_name.setdefault(facts.name, []).append(known.key)
+        for known in self.classes.values():
+            known.mro = self._linearise(known.key, ())
+        self.subclasses: dict[ClassKey, list[ClassKey]] = {}
+        for key, known in self.classes.items():
+            for base in known.mro[1:]:
+                self.subclasses.setdefault(base, []).append(key)
+
+    # -- classes ---------------------------------------------------------------------------------
+
+    def class_of(self, path: str, name: str) -> ClassKey | None:
+        """The class a bare or dotted name means in a file: own, imported, else unique by name."""
+        found = self._resolve(path, name, 0)
+        if isinstance(found, Class):
+            return found.key
+        if found is not None:
+            return None
+        candidates = self._by_name.get(name.rpartition(".")[2], [])
+        return candidates[0] if len(candidates) == 1 else None
+
+    def function_of(self, path: str, name: str) -> Function | None:
+        """The module-level function a bare or dotted name means in a file."""
+        found = self._resolve(path, name, 0)
+        return found if isinstance(found, Function) else None
+
+    def imported(self, path: str, name: str) -> bool:
+        """Whether a name is bound by an import at the top of the file."""
+        return name in self._imports.get(path, {})
+
+    def method(
+        self, context: ClassKey, name: str, after: ClassKey | None = None
+    ) -> Function | None:
+        """The method in force on a class, or the next one after ``after`` (for ``super()``)."""
+        mro = self.classes[context].mro
+        start = mro.index(after) + 1 if after in mro else 0
+        for key in mro[start:]:
+            found = self.classes[key].methods.get(name)
+            if found is not None:
+                return found
+        return None
+
+    def methods(self, context: ClassKey) -> Iterator[Function]:
+        """Every method of a class and its bases, overridden ones included, own first."""
+        for key in self.classes[context].mro:
+            yield from self.classes[key].methods.values()
+
+    def _resolve(self, path: str, name: str, depth: int) -> Class | Function | None:
+        head, _, rest = name.partition(".")
+        local = self.classes.get((path, name))
+        if local is not None:
+            return local
+        if not rest and (path, name) in self.functions:
+            return self.functions[path, name]
+        entry = self._imports.get(path, {}).get(head)
+        if entry is None or depth > 4:
+            return None
+        return self._imported(entry, rest, depth)
+
+    def _imported(self, entry: f.Import, rest: str, depth: int) -> Class | Function | None:
+        if entry.member:
+            inner = self._paths.get(f"{entry.module}.{entry.member}")
+            if inner is not None:
+                return self._resolve(inner, rest, depth + 1) if rest else None
+            source = self._paths.get(entry.module)
+            if source is None:
+                return None
+            return self._resolve(source, f"{entry.member}.{rest}".rstrip("."), depth + 1)
+        # ``import a.b.c`` and ``a.b.c.X``: the longest module prefix wins.
+        dotted = rest if entry.name == entry.module else f"{entry.module}.{rest}"
+        if entry.name == entry.module.partition(".")[0]:
+            dotted = f"{entry.name}.{rest}"
+        module, _, member = dotted.rpartition(".")
+        while module:
+            if module in self._paths:
+                return self._resolve(self._paths[module], dotted[len(module) + 1 :], depth + 1)
+            module = module.rpartition(".")[0]
+        return None
+
+    def _linearise(self, key: ClassKey, seen: tuple[ClassKey, ...]) -> tuple[ClassKey, ...]:
+        """C3 where it exists, else depth first; cyclic bases are cut."""
+        known = self.classes[key]
+        if known.mro:
+            return known.mro
+        parents: list[ClassKey] = []
+        for base in known.facts.bases:
+            while isinstance(base, f.Sub):  # Generic[T]
+                base = base.value
+            found = self.class_of(known.path, f.dotted(base))
+            if found is not None and found != key and found not in seen:
+                parents.append(found)
+        orders = [list(self._linearise(parent, (*seen, key))) for parent in parents]
+        merged = _merge([*orders, list(parents)])
+        if merged is None:
+            flat = [k for order in orders for k in order]
+            merged = list(dict.fromkeys(flat))
+        return (key, *(k for k in merged if k != key))
+
+    # -- types -----------------------------------------------------------------------------------
+
+    def attribute_types(self, context: ClassKey, name: str) -> frozenset[ClassKey]:
+        """The known classes that ``self.name`` can hold on objects of a class."""
+        cached = self._attribute_types.get((context, name))
+        if cached is not None:
+            return cached
+        self._attribute_types[context, name] = frozenset()  # cuts recursion
+        found: set[ClassKey] = set()
+        for key in self.classes[context].mro:
+            for function, assign in self.assigned(key).get(name, ()):
+                if assign.annotation is not None:
+                    found |= self.annotation_types(function, assign.annotation)
+                if assign.value is not None:
+                    found |= self.types(function, context, assign.value)
+            for assign in self.classes[key].facts.assigns:
+                if any(isinstance(t, f.Name) and t.id == name for t in assign.targets):
+                    place = Function(key[0], _CLASS_BODY, key)
+                    if assign.annotation is not None:
+                        found |= self.annotation_types(place, assign.annotation)
+                    if assign.value is not None:
+                        found |= self.types(place, context, assign.value)
+        method = self.method(context, name)
+        if method is not None and is_property(method.facts):
+            found |= self.return_types(method, context)
+        result = frozenset(found)
+        self._attribute_types[context, name] = result
+        return result
+
+    def assigned(self, key: ClassKey) -> Mapping[str, list[tuple[Function, f.Assign]]]:
+        """``self.<name> = …`` of a class's own methods: also ``self.x[i] = …`` and appends."""
+        cached = self._assigned.get(key)
+        if cached is not None:
+            return cached
+        found: dict[str, list[tuple[Function, f.Assign]]] = {}
+        for function in self.classes[key].methods.values():
+            for stmt in f.statements(function.facts.body):
+                for name, assign in _self_assignments(stmt):
+                    found.setdefault(name, []).append((function, assign))
+        self._assigned[key] = found
+        return found
+
+    def return_types(self, function: Function, context: ClassKey | None) -> frozenset[ClassKey]:
+        """The known classes a function returns: by its annotation, else by what it returns."""
+        cache_key = (*function.key, context)
+        cached = self._return_types.get(cache_key)
+        if cached is not None:
+            return cached
+        self._return_types[cache_key] = frozenset()
+        found: set[ClassKey] = set()
+        if function.facts.returns is not None:
+            found |= self.annotation_types(function, function.facts.returns)
+        if not found:
+            for stmt in f.statements(function.facts.body):
+                if isinstance(stmt, f.Exit) and stmt.kind == "return" and stmt.value is not None:
+                    found |= self.types(function, context, stmt.value)
+        result = frozenset(found)
+        self._return_types[cache_key] = result
+        return result
+
+    def annotation_types(self, function: Function, annotation: f.Expr) -> frozenset[ClassKey]:
+        """Every known class named in an annotation (``Optional[X]``, ``list[X]``, ``X | None``)."""
+        found: set[ClassKey] = set()
+        stack = [annotation]
+        while stack:
+            node = stack.pop()
+            name = f.dotted(node)
+            if isinstance(node, f.Const) and node.kind == "str":
+                name = node.text
+            if name:
+                key = self._class_in(function, name)
+                if key is not None:
+                    found.add(key)
+            else:
+                stack.extend(f.children(node))
+        return frozenset(found)
+
+    def types(
+        self, function: Function, context: ClassKey | None, expr: f.Expr, depth: int = 0
+    ) -> frozenset[ClassKey]:
+        """The known classes an expression can hold inside a function."""
+        if depth > _DEPTH:
+            return frozenset()
+        again = depth + 1
+        if isinstance(expr, f.Name):
+            return self._name_types(function, context, expr.id, again)
+        if isinstance(expr, f.Attr):
+            found: set[ClassKey] = set()
+            for key in self.types(function, context, expr.value, again):
+                found |= self.attribute_types(key, expr.name)
+            return frozenset(found)
+        if isinstance(expr, f.Sub):
+            return self.types(function, context, expr.value, again)
+        if isinstance(expr, f.Call):
+            return self._call_types(function, context, expr, again)
+        parts: tuple[f.Expr, ...] = ()
+        if isinstance(expr, f.Choice):
+            parts = (expr.body, expr.orelse)
+        elif isinstance(expr, f.Comp):
+            parts = (expr.element,)
+        elif isinstance(expr, f.Bind):
+            parts = (expr.value,)
+        elif isinstance(expr, f.Group) and expr.op in _CONTAINERS:
+            parts = expr.parts
+        return frozenset().union(*(self.types(function, context, p, again) for p in parts))
+
+    def _name_types(
+        self, function: Function, context: ClassKey | None, name: str, depth: int
+    ) -> frozenset[ClassKey]:
+        parameters = function.facts.parameters
+        if name in ("self", "cls") and context and parameters and parameters[0].name == name:
+            return frozenset((context,))
+        found: set[ClassKey] = set()
+        parameter = function.parameter(name)
+        if parameter is not None and parameter.annotation is not None:
+            found |= self.annotation_types(function, parameter.annotation)
+        for value in function.scope.get(name, ()):
+            found |= self.types(function, context, value, depth)
+        return frozenset(found)
+
+    def _call_types(
+        self, function: Function, context: ClassKey | None, call: f.Call, depth: int
+    ) -> frozenset[ClassKey]:
+        name = f.dotted(call.func)
+        if name in ("enumerate", "zip", "list", "tuple", "reversed", "sorted", "iter", "next"):
+            return frozenset().union(*(self.types(function, context, a, depth) for a in call.args))
+        if name:
+            found = self._class_in(function, name)
+            if found is not None:
+                return frozenset((found,))
+            plain = self._function_in(function, name)
+            if plain is not None:
+                return self.return_types(plain, None)
+            if name in function.scope:  # a class held in a local: cls = A if x else B; cls(…)
+                held = self._held_classes(function, name, 0)
+                if held:
+                    return held
+        if isinstance(call.func, f.Attr):
+            result: set[ClassKey] = set(self._class_attribute(context, call.func))
+            for key in self.types(function, context, call.func.value, depth):
+                method = self.method(key, call.func.name)
+                if method is not None:
+                    result |= self.return_types(method, key)
+            return frozenset(result)
+        return frozenset()
+
+    def _class_attribute(self, context: ClassKey | None, func: f.Attr) -> Iterator[ClassKey]:
+        """Classes that ``self.name`` holds: a nested one, or ``name = SomeClass`` in a body."""
+        if context is None or func.value not in (f.Name("self"), f.Name("cls")):
+            return
+        for key in self.classes[context].mro:
+            nested = (key[0], f"{key[1]}.{func.name}")
+            if nested in self.classes:
+                yield nested
+                return
+            held = [a for a in self.classes[key].facts.assigns if f.Name(func.name) in a.targets]
+            held += [a for _, a in self.assigned(key).get(func.name, ())]
+            found = [
+                made
+                for assign in held
+                if assign.value is not None
+                for option in _options(assign.value)
+                if (made := self.class_of(key[0], f.dotted(option))) is not None
+            ]
+            if found:
+                yield from found
+                return
+
+    def _held_classes(self, function: Function, name: str, depth: int) -> frozenset[ClassKey]:
+        found: set[ClassKey] = set()
+        stack = list(function.scope.get(name, ()))
+        while stack:
+            expr = stack.pop()
+            if isinstance(expr, f.Choice):
+                stack += [expr.body, expr.orelse]
+                continue
+            dotted = f.dotted(expr)
+            key = self._class_in(function, dotted) if dotted else None
+            if key is not None:
+                found.add(key)
+            elif dotted in function.scope and dotted != name and depth < 3:
+                found |= self._held_classes(function, dotted, depth + 1)
+        return frozenset(found)
+
+    def _class_in(self, function: Function, name: str) -> ClassKey | None:
+        head, _, rest = name.partition(".")
+        entry = function.imports.get(head)
+        if entry is not None:
+            found = self._imported(entry, rest, 0)
+            if found is None and not rest:
+                return self.class_of(function.path, entry.member)
+            return found.key if isinstance(found, Class) else None
+        if function.owner is not None:
+            nested = (function.path, f"{function.owner[1]}.{name}")
+            if nested in self.classes:
+                return nested
+        return self.class_of(function.path, name)
+
+    def _function_in(self, function: Function, name: str) -> Function | None:
+        head, _, rest = name.partition(".")
+        entry = function.imports.get(head)
+        if entry is not None:
+            found = self._imported(entry, rest, 0)
+            return found if isinstance(found, Function) else None
+        return self.function_of(function.path, name)
+
+    def function_in(self, function: Function, name: str) -> Function | None:
+        """The module-level function a name means inside a function (its own imports included)."""
+        return self._function_in(function, name)
+
+    def class_in(self, function: Function, name: str) -> ClassKey | None:
+        """The class a name means inside a function (its own imports included)."""
+        return self._class_in(function, name)
+
+
+_CLASS_BODY = f.FunctionFacts("", "", (), (), (), None, (), 0, 0, 0)
+
+
+def _options(expr: f.Expr) -> tuple[f.Expr, ...]:
+    if isinstance(expr, f.Choice):
+        return (*_options(expr.body), *_options(expr.orelse))
+    return (expr,)
+
+
+def is_property(facts: f.FunctionFacts) -> bool:
+    """Whether reading the attribute runs this function."""
+    return any(d.rpartition(".")[2] in ("property", "cached_property") for d in facts.decorators)
+
+
+def _self_assignments(stmt: f.Stmt) -> Iterator[tuple[str, f.Assign]]:
+    if isinstance(stmt, f.Assign):
+        for target in stmt.targets:
+            inner = target
+            while isinstance(inner, f.Sub):
+                inner = inner.value
+            if isinstance(inner, f.Attr) and inner.value == f.Name("self"):
+                yield inner.name, stmt
+            elif isinstance(target, f.Group):
+                for part in target.parts:
+                    if isinstance(part, f.Attr) and part.value == f.Name("self"):
+                        yield part.name, stmt
+    elif isinstance(stmt, f.Do) and isinstance(stmt.value, f.Call):
+        func = stmt.value.func
+        if isinstance(func, f.Attr) and func.name in ("append", "extend", "insert", "add"):
+            held = func.value
+            if isinstance(held, f.Attr) and held.value == f.Name("self") and stmt.value.args:
+                value = stmt.value.args[-1]
+                yield held.name, f.Assign((held,), value, None, stmt.line)
+
+
+def _merge(orders: list[list[ClassKey]]) -> list[ClassKey] | None:
+    """The C3 merge; None where the orders contradict each other."""
+    orders = [list(order) for order in orders if order]
+    merged: list[ClassKey] = []
+    while orders:
+        for order in orders:
+            head = order[0]
+            if not any(head in other[1:] for other in orders):
+                break
+        else:
+            return None
+        merged.append(head)
+        orders = [[k for k in order if k != head] for order in orders]
+        orders = [order for order in orders if order]
+    return merged

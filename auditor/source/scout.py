@@ -1,0 +1,286 @@
+"""Picks the files of a snapshot that can matter to the gate analysis, by bytes first.
+
+Three rounds: the files that call a keyed wait; their classes' bases, subclasses and inner objects;
+and one round of readers, by the names of what those classes wait for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from auditor.rulebook import Vocabulary
+from auditor.source import facts as f
+from auditor.source.index import module_name
+
+Facts = Callable[[Iterable[str]], Mapping[str, f.ModuleFacts]]
+"""Gives the facts of the named files; what cannot be read is missing from the answer."""
+
+_NOT_DEPLOYED = re.compile(
+    r"(^|/)(tests?|testing|benchmarks?|examples?|docs?)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.py$"
+)
+_WORD = re.compile(r"\w+")
+_TOO_COMMON = 40
+"""A name found in more files than this says nothing about what the receiver is."""
+
+
+@dataclass(frozen=True)
+class Scouted:
+    """The chosen files, and the names that chose them.
+
+    ``gates`` are the attributes or parameters that a keyed wait is made on; ``protected`` the
+    attributes read behind one; ``optional`` the methods that wait on a parameter.
+    """
+
+    paths: tuple[str, ...]
+    gates: frozenset[str]
+    protected: frozenset[str]
+    optional: frozenset[str]
+
+
+def deployed(path: str) -> bool:
+    """Whether a file can be part of a running server: tests, benchmarks and examples are not."""
+    return _NOT_DEPLOYED.search(path) is None
+
+
+def scout(sources: Mapping[str, bytes], vocabulary: Vocabulary, facts: Facts) -> Scouted:
+    """Choose the files; ``sources`` are all Python files of a snapshot."""
+    sources = {path: data for path, data in sources.items() if deployed(path)}
+    waits = _wait_pattern(vocabulary)
+    seeds = [path for path, data in sources.items() if waits.search(data)]
+    modules = dict(facts(seeds))
+    gates = _gates(modules.values(), vocabulary)
+    if not gates:
+        return Scouted((), frozenset(), frozenset(), frozenset())
+    modules |= facts(_mentioning(sources, gates, modules))
+    families = _close(sources, modules, gates, facts)
+    protected, optional = _protected(modules, families, gates, vocabulary)
+    readers = _readers(sources, protected | optional, modules)
+    modules |= facts(readers)
+    return Scouted(tuple(sorted(modules)), gates, protected, optional)
+
+
+def _wait_pattern(vocabulary: Vocabulary) -> re.Pattern[bytes]:
+    keyed = [n for n, kind in vocabulary.primitive_waits.items() if kind == "keyed"]
+    event = [n for n, kind in vocabulary.primitive_waits.items() if kind == "event"]
+    names = "|".join(map(re.escape, sorted(keyed)))
+    given = "|".join(map(re.escape, sorted(event)))
+    parts = [rf"(?:{names})\s*\("] if keyed else []
+    parts += [rf"(?:{given})\s*\(\s*[^)\s]"] if event else []
+    return re.compile(rf"\.\s*(?:{'|'.join(parts)})".encode() if parts else rb"(?!)")
+
+
+def _name_pattern(names: Iterable[str]) -> re.Pattern[bytes]:
+    return re.compile(rb"\b(?:" + b"|".join(re.escape(n.encode()) for n in sorted(names)) + rb")\b")
+
+
+def _mentioning(
+    sources: Mapping[str, bytes], names: frozenset[str], known: Mapping[str, object]
+) -> list[str]:
+    pattern = _name_pattern(names)
+    return [p for p, data in sources.items() if p not in known and pattern.search(data)]
+
+
+def functions(module: f.ModuleFacts) -> Iterable[f.FunctionFacts]:
+    """All functions and methods of a module."""
+    yield from module.functions
+    for known in module.classes:
+        yield from known.methods
+
+
+def keyed_waits(function: f.FunctionFacts, vocabulary: Vocabulary) -> Iterable[tuple[str, f.Call]]:
+    """(gate, call) of every wait that is told what to wait for.
+
+    The gate is the attribute, or the parameter, that is waited on. ``x.wait(i)`` counts only on an
+    attribute of self and for a parameter that other code of the function's class could index by:
+    most calls of that name take a time or a stream.
+    """
+    if not vocabulary.primitive_waits.keys() & set(function.mentions):
+        return
+    for stmt in f.statements(function.body):
+        for top in f.expressions(stmt):
+            for node in f.walk(top):
+                if isinstance(node, f.Call) and isinstance(node.func, f.Attr):
+                    kind = vocabulary.primitive_waits.get(node.func.name)
+                    receiver = node.func.value
+                    if kind == "keyed" or (kind == "event" and _indexed(function, node)):
+                        for name in _gate_names(function, receiver, kind):
+                            yield name, node
+
+
+def _indexed(function: f.FunctionFacts, call: f.Call) -> bool:
+    parameters = {p.name for p in function.parameters[1:]}
+    if len(call.args) != 1 or call.keywords:
+        return False
+    names = {n.id for n in f.walk(call.args[0]) if isinstance(n, f.Name)}
+    calls = any(isinstance(n, f.Call) for n in f.walk(call.args[0]))
+    return bool(names & parameters) and not calls
+
+
+def _gate_names(function: f.FunctionFacts, receiver: f.Expr, kind: str) -> Iterable[str]:
+    if isinstance(receiver, f.Attr) and (kind == "keyed" or _rooted_at_self(receiver)):
+        yield receiver.name
+    elif isinstance(receiver, f.Name) and receiver.id != "self" and kind == "keyed":
+        for stmt in f.statements(function.body):
+            if isinstance(stmt, f.Assign) and receiver in stmt.targets:
+                if isinstance(stmt.value, f.Attr):
+                    yield stmt.value.name
+        if any(p.name == receiver.id for p in function.parameters):
+            yield receiver.id
+
+
+def _rooted_at_self(expr: f.Expr) -> bool:
+    while isinstance(expr, f.Attr):
+        expr = expr.value
+    return expr == f.Name("self")
+
+
+def _gates(modules: Iterable[f.ModuleFacts], vocabulary: Vocabulary) -> frozenset[str]:
+    found: set[str] = set()
+    for module in modules:
+        for function in module.functions:
+            found |= {name for name, _ in keyed_waits(function, vocabulary)}
+        for known in module.classes:
+            indices = {index for m in known.methods for index in _indices(m)}
+            for method in known.methods:
+                for name, call in keyed_waits(method, vocabulary):
+                    kind = vocabulary.primitive_waits[call.func.name]  # type: ignore[union-attr]
+                    names = {n.id for a in call.args for n in f.walk(a) if isinstance(n, f.Name)}
+                    if kind == "keyed" or names & indices:
+                        found.add(name)
+    return frozenset(found)
+
+
+def _indices(method: f.FunctionFacts) -> Iterable[str]:
+    """Parameters that a method indexes an attribute of self by."""
+    parameters = {p.name for p in method.parameters}
+    for stmt in f.statements(method.body):
+        for top in f.expressions(stmt):
+            for node in f.walk(top):
+                if isinstance(node, f.Sub) and _rooted_at_self(node.value):
+                    yield from _names(node.index) & parameters
+
+
+def _names(expr: f.Expr) -> set[str]:
+    return {n.id for n in f.walk(expr) if isinstance(n, f.Name)}
+
+
+def _close(
+    sources: Mapping[str, bytes],
+    modules: dict[str, f.ModuleFacts],
+    gates: frozenset[str],
+    facts: Facts,
+) -> set[str]:
+    """Load bases, subclasses and inner objects of the classes that name a gate.
+
+    Returns the names of the classes that name a gate or inherit from one that does; ``modules``
+    grows.
+    """
+    families: set[str] = set()
+    tried: set[str] = set()
+    paths = {module_name(path): path for path in sources}
+    while True:
+        for module in modules.values():
+            for known in module.classes:
+                named = any(gates & set(m.mentions) for m in known.methods)
+                if named or _base_names(known) & families:
+                    families.add(known.name)
+        fresh = families - tried
+        if not fresh:
+            return families
+        tried |= fresh
+        alternatives = b"|".join(re.escape(n.encode()) for n in sorted(fresh))
+        derived = re.compile(
+            rb"^[ \t]*class\s+\w+\s*\([^)]*\b(?:" + alternatives + rb")\b", re.MULTILINE
+        )
+        wanted = {p for p, data in sources.items() if p not in modules and derived.search(data)}
+        for module in modules.values():
+            for known in module.classes:
+                if known.name in fresh:
+                    wanted |= _used_modules(module, known, paths)
+        modules |= facts(sorted(wanted - modules.keys()))
+
+
+def _base_names(known: f.ClassFacts) -> set[str]:
+    return {f.dotted(base).rpartition(".")[2] for base in known.bases} - {""}
+
+
+def _used_modules(module: f.ModuleFacts, known: f.ClassFacts, paths: Mapping[str, str]) -> set[str]:
+    """Files that a class's bases, constructed objects and annotations are imported from."""
+    bases = {f.dotted(base).partition(".")[0] for base in known.bases}
+    imports = list(module.imports)
+    for method in known.methods:
+        imports += [s for s in f.statements(method.body) if isinstance(s, f.Import)]
+    found: set[str] = set()
+    for entry in imports:
+        if entry.name in bases or entry.member[:1].isupper():
+            path = paths.get(entry.module)
+            if path is not None:
+                found.add(path)
+    return found
+
+
+def _protected(
+    modules: Mapping[str, f.ModuleFacts],
+    families: set[str],
+    gates: frozenset[str],
+    vocabulary: Vocabulary,
+) -> tuple[frozenset[str], frozenset[str]]:
+    """Attributes of self that methods read behind a wait, and methods that wait on a parameter."""
+    wrappers: set[str] = set()
+    optional: set[str] = set()
+    readers: list[f.FunctionFacts] = []
+    for module in modules.values():
+        for known in module.classes:
+            if known.name not in families:
+                continue
+            readers += known.methods
+            for method in known.methods:
+                for name, call in keyed_waits(method, vocabulary):
+                    if name not in gates:
+                        continue
+                    wrappers.add(method.name)
+                    receiver = call.func.value if isinstance(call.func, f.Attr) else None
+                    if receiver == f.Name(name):
+                        optional.add(method.name)
+    found: set[str] = set()
+    for method in readers:
+        if (gates | wrappers) & set(method.mentions):
+            for stmt in f.statements(method.body):
+                for top in f.expressions(stmt):
+                    found |= _read_attributes(top, {p.name for p in method.parameters[1:]})
+    return frozenset(found - gates - wrappers), frozenset(optional)
+
+
+def _read_attributes(top: f.Expr, parameters: set[str]) -> set[str]:
+    """Attributes of self that are indexed, or asked by method, with a parameter."""
+    found: set[str] = set()
+    for node in f.walk(top):
+        inner: f.Expr | None = None
+        if isinstance(node, f.Sub) and _names(node.index) & parameters:
+            inner = node.value
+        elif isinstance(node, f.Call) and isinstance(node.func, f.Attr):
+            if any(_names(a) & parameters for a in (*node.args, *(v for _, v in node.keywords))):
+                inner = node.func.value
+        while isinstance(inner, f.Attr | f.Sub):
+            if isinstance(inner, f.Attr) and inner.value == f.Name("self"):
+                found.add(inner.name)
+            inner = inner.value
+    return found
+
+
+def _readers(
+    sources: Mapping[str, bytes], names: frozenset[str], known: Mapping[str, object]
+) -> Sequence[str]:
+    """Files that use one of the names on some object, unless the name is used everywhere."""
+    if not names:
+        return ()
+    alternatives = b"|".join(re.escape(n.encode()) for n in sorted(names))
+    pattern = re.compile(rb"""[.'"](""" + alternatives + rb")\b")
+    users: dict[bytes, list[str]] = {}
+    for path, data in sources.items():
+        for name in set(pattern.findall(data)):
+            users.setdefault(name, []).append(path)
+    chosen = {p for paths in users.values() if len(paths) <= _TOO_COMMON for p in paths}
+    return sorted(chosen - known.keys())
