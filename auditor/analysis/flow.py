@@ -1,0 +1,1109 @@
+"""Walks a function's flow tree and sums up its waits, its reads and what was held at each read.
+
+A must-analysis: a gate is held where every path to the point waited. Two readings of a test make
+it useful on real code: ``if counter is not None: counter.wait(i)`` counts as the wait, since
+where the counter is absent there is nothing to wait for; and a wait in a loop over the indices
+counts for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from auditor.analysis.values import (
+    ELEMENT,
+    LOOP,
+    NO_KEYS,
+    NOTHING,
+    RESULT,
+    SELF,
+    CallSite,
+    Keys,
+    Path,
+    Place,
+    Read,
+    Summary,
+    Value,
+    Wait,
+    add_held,
+    is_data,
+    is_element,
+    join_held,
+    join_values,
+)
+from auditor.rulebook import Vocabulary, words
+from auditor.source import facts as f
+from auditor.source.index import ClassKey, Function, SourceIndex, is_property
+
+_DEEPEST = 14
+_MOST_TARGETS = 6
+_MOST_READS = 160
+EVERYTHING: Path = ("*",)
+"""The token of a wait for the whole device."""
+
+
+@dataclass(slots=True)
+class State:
+    """What is known at a point of the walk; ``dead`` after an exit."""
+
+    env: dict[str, Value] = field(default_factory=dict)
+    held: dict[Path, Keys | None] = field(default_factory=dict)
+    may: frozenset[Path] = frozenset()
+    ordered: bool = False
+    dead: bool = False
+
+    def fork(self) -> State:
+        """An independent copy."""
+        return State(dict(self.env), dict(self.held), self.may, self.ordered, self.dead)
+
+    def become(self, states: Iterable[State]) -> None:
+        """Take what holds whichever of several ways was taken; dead ways do not count."""
+        alive = [s for s in states if not s.dead]
+        if not alive:
+            self.dead = True
+            return
+        first, *rest = alive
+        env, held = dict(first.env), dict(first.held)
+        may, ordered = first.may, first.ordered
+        for other in rest:
+            held = join_held(held, other.held)
+            may |= other.may
+            ordered = ordered and other.ordered
+            for name, value in other.env.items():
+                mine = env.get(name)
+                if mine is not value:
+                    env[name] = value if mine is None else join_values((mine, value))
+        self.env, self.held, self.may, self.ordered, self.dead = env, held, may, ordered, False
+
+
+class Evaluator:
+    """Summaries of functions, each made once for a class context."""
+
+    def __init__(
+        self,
+        index: SourceIndex,
+        vocabulary: Vocabulary,
+        gates: frozenset[str],
+        votes: Mapping[str, tuple[ClassKey, ...]],
+    ) -> None:
+        """``votes`` are the classes that may be meant by a method name on an unknown object."""
+        self.index = index
+        self.words = vocabulary
+        self.gates = gates
+        self.votes = votes
+        self._verdicts: dict[str, tuple[str, bool]] = {}
+        self._summaries: dict[tuple[object, ...], Summary | None] = {}
+        self._depth = 0
+
+    def summary(self, function: Function, context: ClassKey | None) -> Summary | None:
+        """The summary of a function on objects of a class; None while it is being made."""
+        key = (*function.key, context)
+        if key in self._summaries:
+            return self._summaries[key]
+        if self._depth > _DEEPEST:
+            return None
+        self._summaries[key] = None
+        self._depth += 1
+        try:
+            found = _Walk(self, function, context).run()
+        finally:
+            self._depth -= 1
+        self._summaries[key] = found
+        return found
+
+    def verdict(self, name: str) -> tuple[str, bool]:
+        """What most of the classes behind a vote do: the gate they wait on, whether they read."""
+        known = self._verdicts.get(name)
+        if known is None:
+            self._verdicts[name] = ("", False)  # cuts recursion
+            known = self._verdicts[name] = self._count(name)
+        return known
+
+    def _count(self, name: str) -> tuple[str, bool]:
+        gates: list[str] = []
+        reads = voters = 0
+        for key in self.votes[name]:
+            method = self.index.method(key, name)
+            summary = self.summary(method, key) if method is not None else None
+            if summary is None:
+                continue
+            voters += 1
+            held = [t[-1] for t, keys in summary.exit_held if t[0] == "self" and keys]
+            gates += [gate for gate in held if gate in self.gates][:1]
+            reads += any(r.use == "read" and r.path[0] == "self" for r in summary.reads)
+        most = max(sorted(set(gates)), key=gates.count) if 2 * len(gates) > voters else ""
+        return most, 2 * reads > voters
+
+    def stores(self, name: str) -> bool:
+        """Whether a callee's dotted name says, first or last, that it writes to what it is handed."""
+        verbs = self.words.write_verbs
+        for part in name.split("."):
+            parts = words(part)
+            if parts and (self.words.verb(part) in verbs or parts[-1] in verbs):
+                return True
+        return False
+
+    def tells_metadata(self, name: str) -> bool:
+        """Whether a function's name says that it answers with sizes, addresses and the like."""
+        parts = words(name)
+        return bool(parts) and parts[-1] in self.words.metadata_words
+
+
+@dataclass(slots=True)
+class _Return:
+    value: Value
+    state: State
+    line: int
+
+
+class _Walk:
+    def __init__(self, evaluator: Evaluator, function: Function, context: ClassKey | None) -> None:
+        self.evaluator = evaluator
+        self.index = evaluator.index
+        self.words = evaluator.words
+        self.function = function
+        self.context = context
+        self.state = State()
+        self.reads: dict[Read, None] = {}
+        self.waits: dict[Wait, None] = {}
+        self.calls: list[CallSite] = []
+        self.returns: list[_Return] = []
+        self.breaks: list[list[State]] = []
+        self.unused: dict[int, tuple[Function, State]] = {}
+        self.nesting = 0
+
+    # -- the function as a whole -----------------------------------------------------------------
+
+    def run(self) -> Summary:
+        self.bind_parameters()
+        self.block(self.function.facts.body)
+        for function, state in list(self.unused.values()):
+            # Handed out rather than called: its body runs later, with what is held by then at least.
+            self.inline(function, state.fork(), {})
+        ends = [r.state for r in self.returns]
+        for found in self.returns:
+            self.state, live = found.state, self.state
+            self.sink(found.value, "return", found.line)
+            self.state = live
+        if not self.state.dead:
+            ends.append(self.state)
+        final = State(dead=True)
+        final.become(ends)
+        return Summary(
+            tuple(self.reads)[:_MOST_READS],
+            tuple(self.waits),
+            tuple(self.calls),
+            tuple(sorted(final.held.items())),
+            final.may,
+            final.ordered,
+            join_values(r.value for r in self.returns),
+        )
+
+    def bind_parameters(self) -> None:
+        facts = self.function.facts
+        static = "staticmethod" in facts.decorators
+        for position, parameter in enumerate(facts.parameters):
+            if position == 0 and self.function.owner is not None and not static:
+                types = frozenset((self.context,)) if self.context else frozenset()
+                self.state.env[parameter.name] = Value(frozenset((SELF,)), types=types)
+                continue
+            types = frozenset()
+            if parameter.annotation is not None:
+                types = self.index.annotation_types(self.function, parameter.annotation)
+            path = (f"param:{parameter.name}",)
+            self.state.env[parameter.name] = Value(frozenset((path,)), types=types)
+
+    def place(self, line: int, column: int = 1) -> Place:
+        return Place(self.function.path, self.function.facts.qualname, line, column)
+
+    # -- statements ------------------------------------------------------------------------------
+
+    def block(self, body: Sequence[f.Stmt]) -> None:
+        for stmt in body:
+            if self.state.dead:
+                return
+            self.stmt(stmt)
+
+    def stmt(self, stmt: f.Stmt) -> None:
+        match stmt:
+            case f.Assign():
+                self.assign(stmt)
+            case f.Augment():
+                self.use(self.expr(stmt.value), stmt.line)
+                self.store(stmt.target)
+            case f.Do():
+                self.expr(stmt.value, used=False)
+            case f.If():
+                self.expr(stmt.test)
+                self.branch(
+                    stmt.test, lambda: self.block(stmt.body), lambda: self.block(stmt.orelse)
+                )
+            case f.Loop():
+                self.loop(stmt)
+            case f.Try():
+                self.attempt(stmt)
+            case f.With():
+                for context, target in stmt.items:
+                    value = self.expr(context)
+                    if target is not None:
+                        self.bind(target, value)
+                self.block(stmt.body)
+            case f.Exit():
+                self.leave(stmt)
+            case f.Define():
+                local = Function(self.function.path, stmt.function)
+                self.state.env[stmt.function.name] = Value(local=local)
+                self.unused[stmt.function.line] = (local, self.state.fork())
+            case f.Import():
+                self.state.env.pop(stmt.name, None)
+
+    def assign(self, stmt: f.Assign) -> None:
+        if stmt.value is None:
+            return
+        value = self.expr(stmt.value)
+        for target in stmt.targets:
+            if isinstance(target, f.Sub):
+                # The elements end up in another container or buffer: a use, unless that container
+                # is a local one that only collects aliases.
+                holder = self.expr(target.value)
+                if holder.paths:
+                    self.use(value, stmt.line)
+                elif isinstance(target.value, f.Name):
+                    name = target.value.id
+                    merged = join_values((self.state.env.get(name, NOTHING), value))
+                    self.state.env[name] = merged
+                self.store(target)
+            else:
+                self.bind(target, value)
+
+    def bind(self, target: f.Expr, value: Value) -> None:
+        if isinstance(target, f.Name):
+            self.state.env[target.id] = value
+        elif isinstance(target, f.Group) and target.op in ("tuple", "list", "star"):
+            known = len(value.parts) == len(target.parts)
+            for position, part in enumerate(target.parts):
+                inner = value.parts[position] if known else self.member(value, NO_KEYS)
+                self.bind(part, inner)
+        elif isinstance(target, f.Sub):
+            self.store(target)
+
+    def store(self, target: f.Expr) -> None:
+        """Evaluate a target: what it stands on is written to, its indices are read."""
+        if isinstance(target, f.Sub):
+            self.expr(target.index)
+            self.sink(self.expr(target.value), "store", target.line)
+        elif isinstance(target, f.Attr):
+            self.expr(target.value)
+        elif isinstance(target, f.Call):
+            self.expr(target)
+        elif isinstance(target, f.Group):
+            for part in target.parts:
+                self.store(part)
+
+    def leave(self, stmt: f.Exit) -> None:
+        value = self.expr(stmt.value) if stmt.value is not None else NOTHING
+        if stmt.kind == "return":
+            self.returns.append(_Return(value, self.state.fork(), stmt.line))
+        elif stmt.kind in ("break", "continue") and self.breaks:
+            self.breaks[-1].append(self.state.fork())
+        self.state.dead = True
+
+    def branch(
+        self, test: f.Expr, body: Callable[[], object], orelse: Callable[[], object]
+    ) -> None:
+        """Walk both ways on from a test that has been evaluated."""
+        before = self.state
+        absent_if, absent_else = self.absent(test)
+        yes, no = before.fork(), before.fork()
+        for token in absent_if:
+            yes.held[token] = None
+        for token in absent_else:
+            no.held[token] = None
+        self.state = yes
+        body()
+        self.settle_optional(test, before, yes, no)
+        self.state = no
+        orelse()
+        before.become((yes, no))
+        self.state = before
+
+    def settle_optional(self, test: f.Expr, before: State, yes: State, no: State) -> None:
+        """Count ``if gate is not None and index is not None: gate.wait(index)`` as the wait."""
+        for token, keys in yes.held.items():
+            if token in before.held and before.held[token] == keys:
+                continue
+            if all(self.concerns(part, token, keys) for part in _conjuncts(test)):
+                no.held.setdefault(token, keys)
+
+    def concerns(self, test: f.Expr, token: Path, keys: Keys | None) -> bool:
+        """Whether a test asks only about the gate itself, or whether its index was given."""
+        paths: set[Path] = set()
+        for node in f.walk(test):
+            if isinstance(node, f.Name | f.Attr):
+                paths |= self.peek(node)
+        paths = {p for p in paths if not any(len(q) > len(p) and q[: len(p)] == p for q in paths)}
+        if not paths:
+            return False
+        presence = bool(self.absent(test)[1])
+        for path in paths:
+            about_gate = path[: len(token)] == token or token[: len(path)] == path
+            index_given = (
+                presence and path[0].startswith("param:") and bool(keys) and path[0][6:] in keys  # type: ignore[operator]
+            )
+            if not (about_gate and (presence or len(path) > len(token))) and not index_given:
+                return False
+        return True
+
+    def absent(self, test: f.Expr) -> tuple[frozenset[Path], frozenset[Path]]:
+        """The objects known to be missing where a test holds, and where it does not."""
+        nothing: frozenset[Path] = frozenset()
+        if isinstance(test, f.Group):
+            if test.op == "not":
+                return self.absent(test.parts[0])[::-1]
+            if test.op in ("and", "or"):
+                pairs = [self.absent(part) for part in test.parts]
+                union = (
+                    nothing.union(*(p[0] for p in pairs)),
+                    nothing.union(*(p[1] for p in pairs)),
+                )
+                common = (
+                    frozenset.intersection(*(p[0] for p in pairs)),
+                    frozenset.intersection(*(p[1] for p in pairs)),
+                )
+                return (union[0], common[1]) if test.op == "and" else (common[0], union[1])
+            if test.op in ("is", "==", "is not", "!=") and test.parts[1] == f.Const("none"):
+                paths = self.peek(test.parts[0])
+                return (paths, nothing) if test.op in ("is", "==") else (nothing, paths)
+            return nothing, nothing
+        if isinstance(test, f.Call) and isinstance(test.func, f.Name):
+            if test.func.id == "hasattr" and len(test.args) == 2:
+                name = test.args[1]
+                if isinstance(name, f.Const) and name.kind == "str":
+                    owner = self.peek(test.args[0])
+                    return nothing, frozenset((*p, name.text) for p in owner)
+            return nothing, nothing
+        return nothing, self.peek(test)
+
+    def peek(self, expr: f.Expr) -> frozenset[Path]:
+        """The paths of a plain access expression, without evaluating anything."""
+        if isinstance(expr, f.Bind):
+            return self.peek(expr.value)
+        if isinstance(expr, f.Name):
+            return self.state.env.get(expr.id, NOTHING).paths
+        if isinstance(expr, f.Attr):
+            return frozenset((*p, expr.name) for p in self.peek(expr.value))
+        if isinstance(expr, f.Call) and isinstance(expr.func, f.Name) and expr.func.id == "getattr":
+            name = expr.args[1] if len(expr.args) > 1 else None
+            if isinstance(name, f.Const) and name.kind == "str":
+                return frozenset((*p, name.text) for p in self.peek(expr.args[0]))
+        return frozenset()
+
+    def loop(self, stmt: f.Loop) -> None:
+        source = self.expr(stmt.source)
+        before = self.state
+        inside = before.fork()
+        self.state = inside
+        if stmt.target is not None:
+            self.bind(stmt.target, self.iterate(stmt.source, source))
+        self.breaks.append([])
+        self.block(stmt.body)
+        exits = self.breaks.pop()
+        ends = [inside, *exits]
+        gained = State(dead=True)
+        gained.become(ends)
+        self.state = before.fork()
+        self.block(stmt.orelse)
+        before.become([self.state, *(s.fork() for s in ends if not s.dead)])
+        self.state = before
+        if not gained.dead:
+            for token, keys in gained.held.items():
+                # Waited for in a loop over the indices: for all of them, once the loop is done.
+                if keys is not None and LOOP in keys and token not in before.held:
+                    before.held[token] = None
+
+    def iterate(self, source: f.Expr, value: Value) -> Value:
+        """What a loop variable stands for."""
+        if isinstance(source, f.Call) and isinstance(source.func, f.Name) and source.args:
+            if source.func.id == "enumerate":
+                inner = self.member(self.expr(source.args[0]), frozenset((LOOP,)))
+                return Value(parts=(Value(deps=frozenset((LOOP,))), inner))
+            if source.func.id == "zip":
+                loop = frozenset((LOOP,))
+                return Value(parts=tuple(self.member(self.expr(a), loop) for a in source.args))
+        return self.member(value, frozenset((LOOP,)))
+
+    def member(self, value: Value, keys: Keys) -> Value:
+        """A member of a container."""
+        if value.parts:
+            inner = join_values(value.parts)
+            return replace(inner, deps=inner.deps | keys)
+        return value.step(ELEMENT, value.types, keys)
+
+    def attempt(self, stmt: f.Try) -> None:
+        before = self.state.fork()
+        earlier = len(self.returns)
+        self.block(stmt.body)
+        self.block(stmt.orelse)
+        ends = [self.state]
+        for handler in stmt.handlers:
+            self.state = before.fork()
+            # Names bound in the body may or may not be bound here.
+            for name, value in ends[0].env.items():
+                if name not in self.state.env:
+                    self.state.env[name] = value
+            self.block(handler)
+            ends.append(self.state)
+        after = State(dead=True)
+        after.become(ends)
+        if stmt.final:
+            for found in self.returns[earlier:]:
+                self.state = found.state
+                self.block(stmt.final)
+                found.state.dead = False
+            if after.dead:
+                self.state = before.fork()
+                self.block(stmt.final)
+            else:
+                self.state = after
+                self.block(stmt.final)
+        self.state = after
+
+    # -- expressions -----------------------------------------------------------------------------
+
+    def expr(self, expr: f.Expr, used: bool = True) -> Value:
+        self.nesting += 1
+        try:
+            return self._expr(expr, used)
+        finally:
+            self.nesting -= 1
+
+    def _expr(self, expr: f.Expr, used: bool) -> Value:
+        match expr:
+            case f.Name():
+                return self.name(expr.id)
+            case f.Attr():
+                value = self.expr(expr.value)
+                return self.attribute(value, expr.name, expr.line, expr.column)
+            case f.Sub():
+                return self.subscript(expr)
+            case f.Call():
+                return self.call(expr, used)
+            case f.Group():
+                return self.group(expr)
+            case f.Choice():
+                results: list[Value] = []
+                self.expr(expr.test)
+                self.branch(
+                    expr.test,
+                    lambda: results.append(self.expr(expr.body)),
+                    lambda: results.append(self.expr(expr.orelse)),
+                )
+                return join_values(results)
+            case f.Comp():
+                return self.comprehension(expr)
+            case f.Bind():
+                value = self.expr(expr.value)
+                self.state.env[expr.target] = value
+                return value
+            case f.Lambda():
+                saved = dict(self.state.env)
+                for name in expr.parameters:
+                    self.state.env[name] = Value(frozenset(((f"local:{name}",),)))
+                self.expr(expr.body)
+                self.state.env = saved
+                return NOTHING
+            case f.Const():
+                return Value(text=expr.text, none=expr.kind == "none")
+
+    def name(self, name: str) -> Value:
+        found = self.state.env.get(name)
+        if found is not None:
+            return found
+        return Value(frozenset(((f"global:{name}",),)))
+
+    def attribute(self, value: Value, name: str, line: int, column: int) -> Value:
+        if name in self.words.metadata_attributes and any(map(is_data, value.paths)):
+            return Value(deps=value.keys)
+        types: set[ClassKey] = set()
+        results: list[Value] = []
+        for key in sorted(value.types):
+            types |= self.index.attribute_types(key, name)
+            found = self.index.method(key, name)
+            if found is not None and is_property(found.facts):
+                results.append(self.invoke(found, key, value, (), (), line, column))
+        if results:
+            return join_values(results)
+        stepped = value.step(name, frozenset(types))
+        return stepped if value.origin is not None else stepped.at(self.place(line, column))
+
+    def subscript(self, expr: f.Sub) -> Value:
+        value = self.expr(expr.value)
+        index = self.expr(expr.index)
+        if value.parts and isinstance(expr.index, f.Const) and expr.index.kind == "int":
+            position = int(expr.index.text)
+            if position < len(value.parts):
+                return value.parts[position]
+        found = self.member(value, index.keys)
+        if any(map(is_element, value.paths)) or value.parts:
+            return found  # a part of an element that was taken before
+        return found.at(self.place(expr.line, expr.column))
+
+    def group(self, expr: f.Group) -> Value:
+        if expr.op in ("and", "or") and len(expr.parts) > 1:
+            first, rest = expr.parts[0], f.Group(expr.op, expr.parts[1:])
+            test = first if expr.op == "and" else f.Group("not", (first,))
+            results = [self.expr(first)]
+            self.branch(test, lambda: results.append(self.expr(rest)), lambda: None)
+            return join_values(results)
+        values = [self.expr(part) for part in expr.parts]
+        if expr.op in ("tuple", "list"):
+            return Value(parts=tuple(values))
+        if expr.op in ("and", "or", "await", "star"):
+            return values[0] if values else NOTHING
+        if expr.op == "dict":
+            return join_values(values)
+        if expr.op == "value":  # comparisons are made of bookkeeping, not of buffers
+            for value in values:
+                if any(map(is_element, value.paths)):
+                    self.use(value, value.line)
+        return Value(deps=NO_KEYS.union(*(v.keys for v in values)))
+
+    def comprehension(self, expr: f.Comp) -> Value:
+        saved = dict(self.state.env)
+        for target, source in expr.generators:
+            self.bind(target, self.iterate(source, self.expr(source)))
+        for test in expr.tests:
+            self.expr(test)
+        element = self.expr(expr.element)
+        self.state.env = saved
+        return Value(parts=(element,)) if element != NOTHING else NOTHING
+
+    # -- calls -----------------------------------------------------------------------------------
+
+    def call(self, expr: f.Call, used: bool) -> Value:
+        func = expr.func
+        if isinstance(func, f.Call) and isinstance(func.func, f.Name) and func.func.id == "super":
+            func = f.Name("super")
+        if isinstance(func, f.Attr) and _is_super(func.value):
+            return self.super_call(func.name, expr)
+        if isinstance(func, f.Name):
+            special = self.builtin(func.id, expr)
+            if special is not None:
+                return special
+            callee = self.state.env.get(func.id)
+            if callee is None or callee.types or (not callee.paths and callee.local is None):
+                return self.named_call(func.id, expr)
+            if callee.local is not None:
+                arguments, keywords = self.arguments(expr)
+                return self.local_call(callee.local, arguments, keywords)
+            return self.bound_call(callee, expr, used)
+        if isinstance(func, f.Attr):
+            return self.method_call(func, expr, used)
+        callee = self.expr(func)  # kernel[grid](…), factory(…)(…)
+        arguments, keywords = self.arguments(expr)
+        name = f.dotted(func.value) if isinstance(func, f.Sub) else ""
+        return self.opaque(name, callee, arguments, keywords, expr)
+
+    def arguments(self, expr: f.Call) -> tuple[tuple[Value, ...], tuple[tuple[str, Value], ...]]:
+        positional = tuple(self.expr(a) for a in expr.args)
+        return positional, tuple((name, self.expr(v)) for name, v in expr.keywords)
+
+    def builtin(self, name: str, expr: f.Call) -> Value | None:
+        if name in self.state.env:
+            return None
+        if name == "getattr" and len(expr.args) >= 2:
+            value, key = self.expr(expr.args[0]), self.expr(expr.args[1])
+            if key.text:
+                return self.attribute(value, key.text, expr.line, expr.column)
+            return value.step(ELEMENT, frozenset(), key.keys).at(self.place(expr.line, expr.column))
+        if name == "vars" and expr.args:
+            return self.expr(expr.args[0])
+        if name in self.words.element_functions:
+            values = [self.expr(a) for a in expr.args]
+            if name == "next" and values:
+                return self.member(values[0], NO_KEYS)
+            return join_values(values)
+        if name in self.words.metadata_functions:
+            values = [self.expr(a) for a in expr.args]
+            return Value(deps=NO_KEYS.union(*(v.keys for v in values)))
+        return None
+
+    def named_call(self, name: str, expr: f.Call) -> Value:
+        arguments, keywords = self.arguments(expr)
+        made = self.index.class_in(self.function, name)
+        if made is not None:
+            for value in (*arguments, *(v for _, v in keywords)):
+                self.use(value, expr.line)
+            return Value(types=frozenset((made,)))
+        known = self.index.function_in(self.function, name)
+        if known is not None and not self.evaluator.stores(name):
+            if self.evaluator.tells_metadata(name):
+                return Value(deps=_keys_of(arguments, keywords))
+            summary = self.evaluator.summary(known, None)
+            if summary is not None:
+                return self.apply(summary, known, NOTHING, arguments, keywords, expr)
+        return self.opaque(name, NOTHING, arguments, keywords, expr)
+
+    def super_call(self, name: str, expr: f.Call) -> Value:
+        arguments, keywords = self.arguments(expr)
+        receiver = Value(
+            frozenset((SELF,)), types=frozenset((self.context,) if self.context else ())
+        )
+        owner = self.function.owner
+        if self.context is None or owner is None:
+            return NOTHING
+        found = self.index.method(self.context, name, after=owner)
+        if found is None:
+            return self.opaque(name, NOTHING, arguments, keywords, expr)
+        return self.invoke(
+            found, self.context, receiver, arguments, keywords, expr.line, expr.column
+        )
+
+    def bound_call(self, callee: Value, expr: f.Call, used: bool) -> Value:
+        """A call through a local that holds ``object.method``."""
+        arguments, keywords = self.arguments(expr)
+        by_name: dict[str, set[Path]] = {}
+        for path in callee.paths:
+            if len(path) > 1 and path[-1] != ELEMENT and not path[-1].endswith(RESULT):
+                by_name.setdefault(path[-1], set()).add(path[:-1])
+        for name, receivers in sorted(by_name.items()):
+            types = self.path_types(receivers)
+            receiver = Value(frozenset(receivers), types=types)
+            self.note_call(receiver, name, arguments, keywords, expr, used)
+            result = self.dispatch(receiver, name, arguments, keywords, expr)
+            if result is not None:
+                return result
+        return self.opaque(next(iter(sorted(by_name)), ""), callee, arguments, keywords, expr)
+
+    def path_types(self, paths: Iterable[Path]) -> frozenset[ClassKey]:
+        found: set[ClassKey] = set()
+        for path in paths:
+            types: frozenset[ClassKey] = frozenset()
+            if path[0] == "self" and self.context is not None:
+                types = frozenset((self.context,))
+            for step in path[1:]:
+                if step != ELEMENT and not step.endswith(RESULT):
+                    types = frozenset().union(
+                        *(self.index.attribute_types(key, step) for key in types)
+                    )
+            found |= types
+        return frozenset(found)
+
+    def method_call(self, func: f.Attr, expr: f.Call, used: bool) -> Value:
+        name = func.name
+        receiver = self.expr(func.value)
+        arguments, keywords = self.arguments(expr)
+        element = any(map(is_data, receiver.paths)) and not receiver.types
+        dotted = f.dotted(func)
+        if element and name in self.words.metadata_methods:
+            return Value(deps=receiver.keys)
+        if element and name in self.words.view_methods:
+            return replace(receiver, deps=receiver.deps | _keys_of(arguments, keywords))
+        if element and name in self.words.store_methods:
+            for value in (*arguments, *(v for _, v in keywords)):
+                self.use(value, expr.line)
+            self.sink(receiver, "store", expr.line)
+            return receiver
+        kind = self.words.primitive_waits.get(name)
+        if kind is not None and not receiver.parts:
+            self.wait(kind, receiver, arguments, keywords, expr)
+            return NOTHING
+        self.note_call(receiver, name, arguments, keywords, expr, used)
+        known = self.dispatch(receiver, name, arguments, keywords, expr)
+        if known is not None:
+            return known
+        if dotted and not receiver.types:
+            known_function = self.index.function_in(self.function, dotted)
+            made = self.index.class_in(self.function, dotted) if name[:1].isupper() else None
+            if made is not None:
+                return Value(types=frozenset((made,)))
+            if known_function is not None and not self.evaluator.stores(dotted):
+                summary = self.evaluator.summary(known_function, None)
+                if summary is not None:
+                    return self.apply(summary, known_function, NOTHING, arguments, keywords, expr)
+        if element:
+            self.use(receiver, receiver.line)
+        return self.opaque(dotted or name, receiver, arguments, keywords, expr)
+
+    def dispatch(
+        self,
+        receiver: Value,
+        name: str,
+        arguments: tuple[Value, ...],
+        keywords: tuple[tuple[str, Value], ...],
+        expr: f.Call,
+    ) -> Value | None:
+        """The call on every class that the receiver can be; None where none is known."""
+        targets: dict[tuple[object, ...], tuple[Function, ClassKey]] = {}
+        for key in sorted(receiver.types):
+            found = self.index.method(key, name)
+            if found is not None:
+                targets[(*found.key, key)] = (found, key)
+        if not targets:
+            nested = self.nested_class(receiver, name)
+            if nested is not None:
+                return Value(types=frozenset((nested,)))
+            return self.vote(receiver, name, arguments, keywords, expr)
+        before = self.state
+        states: list[State] = []
+        results: list[Value] = []
+        for function, key in list(targets.values())[:_MOST_TARGETS]:
+            self.state = before.fork()
+            results.append(
+                self.invoke(function, key, receiver, arguments, keywords, expr.line, expr.column)
+            )
+            states.append(self.state)
+        before.become(states)
+        self.state = before
+        return join_values(results)
+
+    def vote(
+        self,
+        receiver: Value,
+        name: str,
+        arguments: tuple[Value, ...],
+        keywords: tuple[tuple[str, Value], ...],
+        expr: f.Call,
+    ) -> Value | None:
+        """A method known by name only: what most classes that define it do."""
+        tracked = any(len(p) > 1 or p[0].startswith("param:") for p in receiver.paths)
+        if receiver.types or not tracked or name not in self.evaluator.votes:
+            return None
+        gate, reads = self.evaluator.verdict(name)
+        keys = _keys_of(arguments, keywords)
+        if gate:
+            for path in sorted(receiver.paths):
+                token = (*path, gate)
+                add_held(self.state.held, token, keys or None)
+                self.state.may |= {token}
+                self.waits[Wait(token, keys, "keyed", expr.line, self.place(expr.line))] = None
+        result = receiver.step(name + RESULT, frozenset(), keys).at(
+            self.place(expr.line, expr.column)
+        )
+        if reads:
+            self.use(result, expr.line)
+        return result
+
+    def nested_class(self, receiver: Value, name: str) -> ClassKey | None:
+        for key in sorted(receiver.types):
+            for base in self.index.classes[key].mro:
+                nested = (base[0], f"{base[1]}.{name}")
+                if nested in self.index.classes:
+                    return nested
+        return None
+
+    def invoke(
+        self,
+        function: Function,
+        context: ClassKey,
+        receiver: Value,
+        arguments: tuple[Value, ...],
+        keywords: tuple[tuple[str, Value], ...],
+        line: int,
+        column: int,
+    ) -> Value:
+        """Apply a method's summary at a call, or treat it as unknown where there is none."""
+        place = f.Call(f.Name(function.facts.name), (), (), line, column)
+        if self.evaluator.tells_metadata(function.facts.name):
+            return Value(deps=_keys_of(arguments, keywords))
+        summary = self.evaluator.summary(function, context)
+        if (
+            summary is None
+            or _is_abstract(function.facts)
+            or (self.evaluator.stores(function.facts.name) and not _only_waits(summary))
+        ):
+            return self.opaque(function.facts.name, receiver, arguments, keywords, place)
+        return self.apply(summary, function, receiver, arguments, keywords, place)
+
+    def apply(
+        self,
+        summary: Summary,
+        function: Function,
+        receiver: Value,
+        arguments: tuple[Value, ...],
+        keywords: tuple[tuple[str, Value], ...],
+        expr: f.Call,
+    ) -> Value:
+        binding = _bind(function, receiver, arguments, keywords)
+        state = self.state
+        for read in summary.reads:
+            if read.use == "return":
+                continue
+            held = dict(state.held)
+            for token, keys in read.held:
+                for path in _paths(token, binding):
+                    add_held(held, path, _keys(keys, binding))
+            may = state.may | {q for p in read.may for q in _paths(p, binding)}
+            given = binding.get(read.path[0], NOTHING).deps
+            for path in _paths(read.path, binding):
+                if not is_data(path):
+                    continue
+                self.note_read(
+                    Read(
+                        path,
+                        given | (_keys(read.keys, binding) or NO_KEYS),
+                        tuple(sorted(held.items())),
+                        frozenset(may),
+                        read.use,
+                        expr.line,
+                        expr.column,
+                        read.origin,
+                        state.ordered or read.ordered,
+                    )
+                )
+        for wait in summary.waits:
+            for path in _paths(wait.token, binding):
+                keys = _keys(wait.keys, binding) or NO_KEYS
+                self.waits[Wait(path, keys, wait.kind, expr.line, wait.origin)] = None
+        for token, keys in summary.exit_held:
+            for path in _paths(token, binding):
+                add_held(state.held, path, _keys(keys, binding))
+        state.may |= {q for p in summary.exit_may for q in _paths(p, binding)}
+        state.ordered = state.ordered or summary.exit_ordered
+        return _substitute(summary.result, binding, expr.line, expr.column)
+
+    def wait(
+        self,
+        kind: str,
+        receiver: Value,
+        arguments: tuple[Value, ...],
+        keywords: tuple[tuple[str, Value], ...],
+        expr: f.Call,
+    ) -> None:
+        keys = _keys_of(arguments, keywords)
+        given = bool(arguments or keywords)
+        if kind == "event" and given and arguments and not _names_time(keywords) and keys:
+            kind = "keyed"  # tracker.wait(layer): the index says for what
+        if kind == "keyed":
+            for token in sorted(receiver.paths):
+                add_held(self.state.held, token, keys or None)
+                self.state.may |= {token}
+                self.waits[Wait(token, keys, kind, expr.line, self.place(expr.line))] = None
+            return
+        if kind == "device" and not given and all(_is_module(p) for p in receiver.paths):
+            self.state.held[EVERYTHING] = None
+        self.state.ordered = True
+        waited = [*receiver.paths, *(p for a in arguments for p in a.paths)]
+        for token in sorted(set(waited)):
+            self.waits[Wait(token, keys, kind, expr.line, self.place(expr.line))] = None
+
+    def local_call(
+        self,
+        function: Function,
+        arguments: tuple[Value, ...],
+        keywords: tuple[tuple[str, Value], ...],
+    ) -> Value:
+        self.unused.pop(function.facts.line, None)
+        if self.nesting > 40:
+            return NOTHING
+        binding = _bind(function, NOTHING, arguments, keywords)
+        results, state = self.inline(function, self.state.fork(), binding)
+        saved = self.state.env
+        self.state.become([state])
+        self.state.env, self.state.dead = saved, False
+        return join_values(results)
+
+    def inline(
+        self, function: Function, state: State, binding: dict[str, Value]
+    ) -> tuple[list[Value], State]:
+        """Walk a nested function's body in place; its returns stay its own."""
+        self.nesting += 8
+        live, outer = self.state, self.returns
+        self.state, self.returns = state, []
+        for parameter in function.facts.parameters:
+            unknown = Value(frozenset(((f"local:{parameter.name}",),)))
+            state.env[parameter.name] = binding.get(f"param:{parameter.name}", unknown)
+        self.block(function.facts.body)
+        own, self.returns = self.returns, outer
+        end = State(dead=True)
+        end.become([self.state, *(r.state for r in own)])
+        self.state = live
+        self.nesting -= 8
+        return [r.value for r in own], end
+
+    def opaque(
+        self,
+        name: str,
+        receiver: Value,
+        arguments: tuple[Value, ...],
+        keywords: tuple[tuple[str, Value], ...],
+        expr: f.Call,
+    ) -> Value:
+        """A call whose body is not known: what it is handed is read, unless its name says store."""
+        deps = _keys_of(arguments, keywords)
+        metadata = self.evaluator.tells_metadata(name.rpartition(".")[2]) if name else False
+        if not metadata:
+            stored = "store" if name and self.evaluator.stores(name) else "read"
+            for value in arguments:
+                self.sink(value, stored, expr.line)
+            for keyword, value in keywords:
+                destination = set(words(keyword)) & self.words.destination_words
+                self.sink(value, "store" if destination else stored, expr.line)
+        if metadata:
+            return Value(deps=deps | receiver.keys)
+        step = name.rpartition(".")[2] + RESULT
+        place = self.place(expr.line, expr.column)
+        result = receiver.step(step, frozenset(), deps)
+        if not any(map(is_element, receiver.paths)):
+            result = result.at(place)
+        if not receiver.paths:
+            named = frozenset(((f"global:{name}", step),)) if name else frozenset()
+            result = Value(named, deps).at(place)
+        return result
+
+    # -- events ----------------------------------------------------------------------------------
+
+    def note_call(
+        self,
+        receiver: Value,
+        name: str,
+        arguments: tuple[Value, ...],
+        keywords: tuple[tuple[str, Value], ...],
+        expr: f.Call,
+        used: bool,
+    ) -> None:
+        if receiver.paths:
+            self.calls.append(
+                CallSite(
+                    receiver.paths,
+                    name,
+                    receiver.types,
+                    arguments,
+                    keywords,
+                    tuple(sorted(self.state.held.items())),
+                    self.state.may,
+                    used,
+                    expr.line,
+                    expr.column,
+                )
+            )
+
+    def use(self, value: Value, line: int) -> None:
+        """The elements of a value are consumed here."""
+        self.sink(value, "read", line)
+
+    def sink(self, value: Value, use: str, line: int) -> None:
+        for part in value.parts:
+            self.sink(part, use, line)
+        for path in sorted(value.paths):
+            if not is_data(path):
+                continue
+            where = value.line or line
+            self.note_read(
+                Read(
+                    path,
+                    value.deps,
+                    tuple(sorted(self.state.held.items())),
+                    self.state.may,
+                    use,
+                    where,
+                    value.column,
+                    value.origin or self.place(where, value.column),
+                    self.state.ordered,
+                )
+            )
+
+    def note_read(self, read: Read) -> None:
+        self.reads[read] = None
+
+
+def _is_super(expr: f.Expr) -> bool:
+    return isinstance(expr, f.Call) and expr.func == f.Name("super")
+
+
+def _conjuncts(test: f.Expr) -> tuple[f.Expr, ...]:
+    if isinstance(test, f.Group) and test.op == "and":
+        return tuple(c for part in test.parts for c in _conjuncts(part))
+    return (test,)
+
+
+def _keys_of(arguments: Sequence[Value], keywords: Sequence[tuple[str, Value]]) -> Keys:
+    return NO_KEYS.union(*(v.keys for v in arguments), *(v.keys for _, v in keywords))
+
+
+def _names_time(keywords: Sequence[tuple[str, Value]]) -> bool:
+    return any("timeout" in words(name) for name, _ in keywords)
+
+
+def _is_module(path: Path) -> bool:
+    return path[0].startswith("global:")
+
+
+def _is_abstract(facts: f.FunctionFacts) -> bool:
+    """Whether a body only refuses: what is handed to it is read by some override."""
+    refusing = all(isinstance(s, f.Exit) and s.kind == "raise" for s in facts.body)
+    return refusing and (bool(facts.body) or "abstractmethod" in ".".join(facts.decorators))
+
+
+def _only_waits(summary: Summary) -> bool:
+    return bool(summary.exit_held) and not summary.reads
+
+
+def _bind(
+    function: Function,
+    receiver: Value,
+    arguments: Sequence[Value],
+    keywords: Sequence[tuple[str, Value]],
+) -> dict[str, Value]:
+    """Root → the value given at a call; what is not given is missing."""
+    binding: dict[str, Value] = {"self": receiver}
+    facts = function.facts
+    parameters = list(facts.parameters)
+    bound = function.owner is not None and "staticmethod" not in facts.decorators
+    if bound and parameters:
+        parameters = parameters[1:]
+    rest = list(arguments)
+    for parameter in parameters:
+        if parameter.kind == "plain" and rest:
+            binding[f"param:{parameter.name}"] = rest.pop(0)
+        elif parameter.kind == "star":
+            binding[f"param:{parameter.name}"] = Value(parts=tuple(rest))
+            rest = []
+    named = dict(keywords)
+    for parameter in parameters:
+        if parameter.name in named:
+            binding[f"param:{parameter.name}"] = named.pop(parameter.name)
+    for parameter in parameters:
+        if parameter.kind == "double":
+            binding[f"param:{parameter.name}"] = join_values(named.values())
+    return binding
+
+
+def _paths(path: Path, binding: dict[str, Value]) -> list[Path]:
+    root = path[0]
+    if root.startswith(("global:", "local:")) or root == "*":
+        return [path]
+    value = binding.get(root)
+    if value is None or value.none:
+        return []
+    paths = value.paths
+    if not paths and value.parts:
+        paths = frozenset().union(*(part.paths for part in value.parts))
+    return [(*start, *path[1:])[:10] for start in sorted(paths)]
+
+
+def _keys(keys: Keys | None, binding: dict[str, Value]) -> Keys | None:
+    if keys is None:
+        return None
+    found: set[str] = set()
+    for key in keys:
+        if key == LOOP:
+            found.add(key)
+        else:
+            value = binding.get(f"param:{key}")
+            if value is not None:
+                found |= value.keys
+    return frozenset(found) or None
+
+
+def _substitute(value: Value, binding: dict[str, Value], line: int, column: int) -> Value:
+    paths = frozenset(q for p in value.paths for q in _paths(p, binding))
+    types = value.types
+    whole = [p for p in value.paths if len(p) == 1]
+    if len(whole) == 1 and len(value.paths) == 1 and whole[0][0] in binding:
+        return binding[whole[0][0]]
+    parts = tuple(_substitute(part, binding, line, column) for part in value.parts)
+    given = (binding[p[0]].deps for p in value.paths if p[0] in binding)
+    deps = (_keys(value.deps, binding) or NO_KEYS).union(*given)
+    return Value(paths, deps, types, parts, line, column, value.origin, none=value.none)

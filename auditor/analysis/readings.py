@@ -1,0 +1,380 @@
+"""Who reads which buffer, how, and behind which gate: one reading of a snapshot for all rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from auditor.analysis.flow import EVERYTHING, Evaluator
+from auditor.analysis.values import (
+    LOOP,
+    NO_KEYS,
+    RESULT,
+    CallSite,
+    Keys,
+    Path,
+    Read,
+    Summary,
+    is_element,
+)
+from auditor.rulebook import Vocabulary, words
+from auditor.source import facts as f
+from auditor.source.index import ClassKey, Function, SourceIndex
+from auditor.source.scout import Scouted
+
+_MOST_VOTERS = 12
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One method's read of one attribute of its object, on objects of ``context``.
+
+    ``gated``: a gate is held on every path; ``partial``: it was waited on along some; ``late``: the
+    method waits, but only after the read. ``gate`` is the receiver waited on, as text.
+    """
+
+    context: ClassKey
+    function: Function
+    root: str
+    read: Read
+    gated: bool
+    partial: bool
+    late: bool
+    gate: str
+
+    @property
+    def optional(self) -> bool:
+        """Whether the gate is one that a caller may leave out."""
+        return self.gate.startswith("param:")
+
+    @property
+    def delegated(self) -> bool:
+        """Whether the elements are another object's, reached through an attribute."""
+        step = self.read.path[2] if len(self.read.path) > 2 else ""
+        return step.endswith(RESULT) or step.isidentifier()
+
+
+class Readings:
+    """The families of a snapshot (classes that share a gate by inheritance) and their readings."""
+
+    def __init__(self, index: SourceIndex, scouted: Scouted, vocabulary: Vocabulary) -> None:
+        self.index = index
+        self.words = vocabulary
+        self.gates = scouted.gates
+        self.scouted = scouted
+        self.families = self._families()
+        self.evaluator = Evaluator(index, vocabulary, self.gates, self._votes())
+
+    # -- families --------------------------------------------------------------------------------
+
+    def _families(self) -> tuple[ClassKey, ...]:
+        """Classes that name a gate, with all their bases and subclasses."""
+        naming = {
+            key
+            for key, known in self.index.classes.items()
+            if any(self.gates & set(m.facts.mentions) for m in known.methods.values())
+        }
+        related: set[ClassKey] = set()
+        for key in naming:
+            for base in self.index.classes[key].mro:
+                related.add(base)
+                related.update(self.index.subclasses.get(base, ()))
+        waiting = {key for key in related if self._waits(key)}
+        return tuple(sorted(waiting))
+
+    def _waits(self, key: ClassKey) -> bool:
+        """Whether the class, a base or a subclass waits, rather than only holding a gate."""
+        primitive = self.words.primitive_waits.keys()
+        for base in (*self.index.classes[key].mro, *self.index.subclasses.get(key, ())):
+            for method in self.index.classes[base].methods.values():
+                mentions = set(method.facts.mentions)
+                if mentions & self.gates and mentions & primitive:
+                    return True
+        return False
+
+    def _votes(self) -> Mapping[str, tuple[ClassKey, ...]]:
+        """Method names that only families use for reading or waiting → the classes meant."""
+        telling = self.gates | self.scouted.protected
+        found: dict[str, list[ClassKey]] = {}
+        for key in self.families:
+            for name, method in self.index.classes[key].methods.items():
+                if name.startswith("__") or self.duty(name):
+                    continue
+                if telling & set(method.facts.mentions) or self._calls_wrapper(key, method):
+                    found.setdefault(name, []).append(key)
+        elsewhere: dict[str, int] = {}
+        inside = set(self.families)
+        for key, known in self.index.classes.items():
+            if key not in inside:
+                for name in known.methods:
+                    elsewhere[name] = elsewhere.get(name, 0) + 1
+        return {
+            name: tuple(keys[:_MOST_VOTERS])
+            for name, keys in found.items()
+            if elsewhere.get(name, 0) <= len(keys) + 1
+        }
+
+    def _calls_wrapper(self, key: ClassKey, method: Function) -> bool:
+        for name in method.facts.mentions:
+            found = self.index.method(key, name)
+            if found is not None and self.gates & set(found.facts.mentions):
+                return True
+        return False
+
+    def summary(self, function: Function, context: ClassKey | None) -> Summary:
+        """The summary of a function; empty where it recurses without end."""
+        return self.evaluator.summary(function, context) or Summary()
+
+    # -- what a method is for --------------------------------------------------------------------
+
+    def duty(self, name: str) -> str:
+        """Why waiting is not a method's business, by its name; empty where it is."""
+        vocabulary = self.words
+        parts = words(name)
+        verb = vocabulary.verb(name)
+        if name in vocabulary.setup_methods or verb in vocabulary.setup_verbs:
+            return "setup"
+        if verb in vocabulary.write_verbs:
+            return "write"
+        if verb in vocabulary.transfer_verbs:
+            return "transfer"
+        if set(parts) & vocabulary.host_words:
+            return "host"
+        if parts and parts[-1] in vocabulary.metadata_words:
+            return "metadata"
+        return ""
+
+    # -- arming ----------------------------------------------------------------------------------
+
+    @cached_property
+    def arming(self) -> frozenset[str]:
+        """Methods that put a parameter in a gate's place."""
+        found: set[str] = set()
+        for key in self.families:
+            for name, method in self.index.classes[key].methods.items():
+                if name != "__init__" and self._arms(method):
+                    found.add(name)
+        return frozenset(found)
+
+    def _arms(self, method: Function) -> bool:
+        parameters = {p.name for p in method.facts.parameters}
+        for stmt in f.statements(method.facts.body):
+            if isinstance(stmt, f.Assign) and isinstance(stmt.value, f.Name):
+                if stmt.value.id in parameters and self._gate_target(stmt) is not None:
+                    return True
+        return False
+
+    def _gate_target(self, stmt: f.Assign) -> Path | None:
+        for target in stmt.targets:
+            path = _self_path(target)
+            if path is not None and path[-1] in self.gates:
+                return path
+        return None
+
+    def disarmed(self, context: ClassKey) -> frozenset[Path]:
+        """Inner objects whose gates a class makes void, as paths from self."""
+        known = self._disarmed.get(context)
+        if known is None:
+            found: set[Path] = set()
+            for method in self.index.methods(context):
+                found |= self._disarms(method, context)
+            known = self._disarmed[context] = frozenset(found)
+        return known
+
+    @cached_property
+    def _disarmed(self) -> dict[ClassKey, frozenset[Path]]:
+        return {}
+
+    def _disarms(self, method: Function, context: ClassKey) -> set[Path]:
+        found: set[Path] = set()
+        mentions = set(method.facts.mentions)
+        if mentions & self.arming:
+            for call in self.summary(method, context).calls:
+                if call.name in self.arming and _gives_none(call):
+                    found |= {p for p in call.receivers if p[0] == "self" and len(p) > 1}
+        if mentions & self.gates and method.facts.name != "__init__":
+            for stmt in f.statements(method.facts.body):
+                if isinstance(stmt, f.Assign) and stmt.value == f.Const("none"):
+                    path = self._gate_target(stmt)
+                    if path is not None and len(path) > 2:
+                        found.add(path[:-1])
+        return found
+
+    def refuses(self, context: ClassKey) -> bool:
+        """Whether a class overrides the arming method without arming anything."""
+        for name in sorted(self.arming):
+            method = self.index.method(context, name)
+            if method is not None and not self._arms(method):
+                summary = self.summary(method, context)
+                forwards = any(call.name in self.arming for call in summary.calls)
+                if not forwards and not _calls_super(method):
+                    return True
+        return False
+
+    # -- readings --------------------------------------------------------------------------------
+
+    @cached_property
+    def readings(self) -> tuple[Reading, ...]:
+        """Every reading by a family's own methods, in a fixed order."""
+        return tuple(self._readings())
+
+    def _readings(self) -> Iterator[Reading]:
+        for context in self.families:
+            known = self.index.classes[context]
+            for _, method in sorted(known.methods.items()):
+                yield from self.of_method(context, method)
+
+    def of_method(self, context: ClassKey, method: Function) -> Iterator[Reading]:
+        """The readings of one method on objects of a class."""
+        summary = self.summary(method, context)
+        waited = [w for w in summary.waits if w.kind == "keyed" and self.is_gate(w.token)]
+        for read in summary.reads:
+            if read.path[0] != "self" or len(read.path) < 2 or read.path[1] in self.gates:
+                continue
+            held = self.gate_held(read, context)
+            after = any(
+                w.line > read.line and not self._void(w.token, context)
+                for w in waited
+                if w.token not in read.may
+            )
+            may = {t for t in read.may if self.is_gate(t) and not self._void(t, context)}
+            yield Reading(
+                context,
+                method,
+                read.path[1],
+                read,
+                held is not None,
+                bool(may),
+                after,
+                ".".join(held) if held else "",
+            )
+
+    def is_gate(self, token: Path) -> bool:
+        """Whether what is waited on is one of the gates: an attribute, or a parameter for it."""
+        return token[-1].removeprefix("param:") in self.gates
+
+    def gate_held(self, read: Read, context: ClassKey | None) -> Path | None:
+        """The gate that a read is behind on every path, for the read's own keys."""
+        wanted = read.keys - {LOOP}
+        for token, keys in read.held:
+            if token == EVERYTHING:
+                return token
+            if not self.is_gate(token):
+                continue
+            if context is not None and self._void(token, context):
+                continue
+            if keys is None or not wanted or keys & wanted:
+                return token
+        return None
+
+    def _void(self, token: Path, context: ClassKey) -> bool:
+        return any(token[: len(p)] == p and len(token) > len(p) for p in self.disarmed(context))
+
+    # -- data or bookkeeping ---------------------------------------------------------------------
+
+    def bookkeeping(self, context: ClassKey, name: str) -> bool:
+        """Whether everything put into an attribute is plainly host data: numbers, mappings, records."""
+        known = self._bookkeeping.get((context, name))
+        if known is None:
+            known = self._bookkeeping[context, name] = self._only_bookkeeping(context, name)
+        return known
+
+    @cached_property
+    def _bookkeeping(self) -> dict[tuple[ClassKey, str], bool]:
+        return {}
+
+    def _only_bookkeeping(self, context: ClassKey, name: str) -> bool:
+        seen = False
+        for key in self.index.classes[context].mro:
+            for function, assign in self.index.assigned(key).get(name, ()):
+                if assign.value is None:
+                    continue
+                seen = True
+                made = self.index.types(function, context, assign.value)
+                if not _plain(assign.value) and not (made and all(map(self._is_record, made))):
+                    return False
+        held = self.index.attribute_types(context, name)
+        return seen and all(map(self._is_record, held))
+
+    def _is_record(self, key: ClassKey) -> bool:
+        """Whether a class only names fields, none of which can be a tensor."""
+        known = self.index.classes[key]
+        if known.methods or not known.facts.assigns:
+            return False
+        place = Function(key[0], _NOWHERE, key)
+        for assign in known.facts.assigns:
+            if assign.annotation is None:
+                return False
+            for node in f.walk(assign.annotation):
+                name = f.dotted(node)
+                if name and name.rpartition(".")[2] not in _PLAIN_ANNOTATIONS:
+                    if not self.index.annotation_types(place, node):
+                        return False
+        return True
+
+    def holds_nothing(self, context: ClassKey) -> bool:
+        """Whether a class is a placeholder: its own writers replace the base's and store nothing."""
+        known = self.index.classes[context]
+        for name, method in known.methods.items():
+            if self.duty(name) == "write" and _is_empty(method.facts):
+                if any(name in self.index.classes[base].methods for base in known.mro[1:]):
+                    return True
+        return False
+
+
+def key_parameters(read: Read) -> Keys:
+    """The parameters that say which element is read."""
+    return read.keys - {LOOP} if read.keys else NO_KEYS
+
+
+def reads_elements(read: Read) -> bool:
+    """Whether elements, not the container or its metadata, are taken and used."""
+    return read.use in ("read", "return") and is_element(read.path)
+
+
+def _self_path(expr: f.Expr) -> Path | None:
+    steps: list[str] = []
+    while isinstance(expr, f.Attr):
+        steps.append(expr.name)
+        expr = expr.value
+    return ("self", *reversed(steps)) if expr == f.Name("self") and steps else None
+
+
+def _gives_none(call: CallSite) -> bool:
+    given = [*call.arguments, *(v for _, v in call.keywords)]
+    return bool(given) and all(v.none for v in given)
+
+
+def _calls_super(method: Function) -> bool:
+    for stmt in f.statements(method.facts.body):
+        for top in f.expressions(stmt):
+            for node in f.walk(top):
+                if isinstance(node, f.Call) and node.func == f.Name("super"):
+                    return True
+    return False
+
+
+def _is_empty(facts: f.FunctionFacts) -> bool:
+    return all(isinstance(s, f.Exit) and s.kind == "return" and s.value is None for s in facts.body)
+
+
+_NOWHERE = f.FunctionFacts("", "", (), (), (), None, (), 0, 0, 0)
+_PLAIN_ANNOTATIONS = frozenset(
+    ("int", "float", "bool", "str", "None", "Optional", "Union", "List", "list", "Tuple", "tuple")
+    + ("Dict", "dict", "Set", "set", "Literal", "ClassVar", "typing")
+)
+_PLAIN_CALLS = frozenset(
+    ("len", "range", "int", "float", "str", "bool", "dict", "set", "list", "tuple", "sum", "min")
+    + ("max", "sorted", "enumerate", "zip", "defaultdict", "deque", "OrderedDict", "Counter")
+)
+
+
+def _plain(expr: f.Expr) -> bool:
+    for node in f.walk(expr):
+        if isinstance(node, f.Call) and f.dotted(node.func).rpartition(".")[2] not in _PLAIN_CALLS:
+            return False
+    displays = isinstance(expr, f.Const | f.Comp) or (
+        isinstance(expr, f.Group) and expr.op in ("list", "dict", "tuple", "value", "compare")
+    )
+    return displays or isinstance(expr, f.Call)

@@ -1,0 +1,213 @@
+"""What an expression may stand for: access paths, the parameters it depends on, and held gates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from auditor.source.index import ClassKey, Function
+
+Path: TypeAlias = tuple[str, ...]
+"""An access path: a root (``self``, ``param:x``, ``global:x``) and steps.
+
+A step is an attribute name, ``[]`` for a subscript or ``name()`` for the result of a call whose
+body is not known.
+"""
+
+Keys: TypeAlias = frozenset[str]
+"""Names of the parameters a value is computed from; ``LOOP`` for a loop's own variable."""
+
+LOOP = "@loop"
+ELEMENT = "[]"
+RESULT = "()"
+SELF: Path = ("self",)
+
+_LONGEST = 9
+_WIDEST = 8
+NO_KEYS: Keys = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A position in a named function."""
+
+    path: str
+    qualname: str
+    line: int
+    column: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """The abstract value of an expression.
+
+    ``parts`` are the members of a tuple or list display. ``line``/``column`` is where the function
+    at hand came by it, ``origin`` where the element was taken, maybe in a callee. ``local`` is a
+    function defined in the same body. ``text`` is a string literal.
+    """
+
+    paths: frozenset[Path] = frozenset()
+    deps: Keys = NO_KEYS
+    types: frozenset[ClassKey] = frozenset()
+    parts: tuple[Value, ...] = ()
+    line: int = 0
+    column: int = 1
+    origin: Place | None = None
+    text: str = ""
+    none: bool = False
+    local: Function | None = None
+
+    @property
+    def keys(self) -> Keys:
+        """The parameters it depends on when it is used as an index or argument."""
+        roots = {p[0][6:] for p in self.paths if p[0].startswith("param:")}
+        return self.deps.union(roots, *(part.keys for part in self.parts))
+
+    def step(self, name: str, types: frozenset[ClassKey], deps: Keys = NO_KEYS) -> Value:
+        """The value one step further along its paths."""
+        paths = frozenset(p if len(p) >= _LONGEST else (*p, name) for p in self.paths)
+        return replace(
+            self, paths=paths, deps=self.deps | deps, types=types, parts=(), text="", none=False
+        )
+
+    def at(self, place: Place) -> Value:
+        """The same value, taken at another place."""
+        return replace(self, line=place.line, column=place.column, origin=place)
+
+
+NOTHING = Value()
+
+
+def is_element(path: Path) -> bool:
+    """Whether a path leads to a member of what an attribute holds."""
+    return any(step == ELEMENT or step.endswith(RESULT) for step in path[2:])
+
+
+def is_data(path: Path) -> bool:
+    """Whether a path may lead to a buffer's elements: a member, or what a caller handed over."""
+    return is_element(path) or (len(path) == 1 and path[0].startswith("param:"))
+
+
+def join_values(values: Iterable[Value]) -> Value:
+    """Either of several values."""
+    known = list(dict.fromkeys(v for v in values if v != NOTHING))
+    if not known:
+        return NOTHING
+    if len(known) == 1:
+        return known[0]
+    paths = frozenset().union(*(v.paths for v in known))
+    if len(paths) > _WIDEST:
+        paths = frozenset(sorted(paths)[:_WIDEST])
+    first = next((v for v in known if v.line), known[0])
+    sizes = {len(v.parts) for v in known if v.parts}
+    parts: tuple[Value, ...] = ()
+    if len(sizes) == 1:
+        rows = [v.parts for v in known if v.parts]
+        parts = tuple(join_values(column) for column in zip(*rows, strict=True))
+    return Value(
+        paths,
+        frozenset().union(*(v.deps for v in known)),
+        frozenset().union(*(v.types for v in known)),
+        parts,
+        first.line,
+        first.column,
+        first.origin,
+        none=all(v.none for v in known),
+        local=first.local,
+    )
+
+
+Held: TypeAlias = Mapping[Path, "Keys | None"]
+"""Gates that were waited on along every path to a point: receiver → the keys it was waited for.
+
+None stands for every key: the wait was made for all of them, or the gate is known to be absent.
+"""
+
+
+def join_held(left: Held, right: Held) -> dict[Path, Keys | None]:
+    """What is held whichever of two ways was taken."""
+    held: dict[Path, Keys | None] = {}
+    for token, keys in left.items():
+        if token in right:
+            other = right[token]
+            common = other if keys is None else keys if other is None else keys & other
+            if common is None or common:
+                held[token] = common
+    return held
+
+
+def add_held(held: dict[Path, Keys | None], token: Path, keys: Keys | None) -> None:
+    """Add a wait to what is held."""
+    before = held.get(token, NO_KEYS)
+    held[token] = None if before is None or keys is None else before | keys
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One use of a buffer's elements.
+
+    ``use`` is ``return`` (handed to the caller, who decides), ``read`` or ``store``. ``origin`` is where the element is taken, ``line`` where
+    the function at hand does it or calls who does. ``held`` are the gates held on every path,
+    ``may`` those waited on along some path before. ``ordered`` tells of another wait (an event, a
+    stream) held on every path.
+    """
+
+    path: Path
+    keys: Keys
+    held: tuple[tuple[Path, Keys | None], ...]
+    may: frozenset[Path]
+    use: str
+    line: int
+    column: int
+    origin: Place
+    ordered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """One wait: on what, for which keys, and where; ``kind`` as in the vocabulary."""
+
+    token: Path
+    keys: Keys
+    kind: str
+    line: int
+    origin: Place
+
+
+@dataclass(frozen=True, slots=True)
+class CallSite:
+    """A method call on a tracked object; ``given`` are the arguments by position or name."""
+
+    receivers: frozenset[Path]
+    name: str
+    types: frozenset[ClassKey]
+    arguments: tuple[Value, ...]
+    keywords: tuple[tuple[str, Value], ...]
+    held: tuple[tuple[Path, Keys | None], ...]
+    may: frozenset[Path]
+    used: bool
+    line: int
+    column: int
+
+    @property
+    def keys(self) -> Keys:
+        """The parameters its arguments depend on."""
+        values = [*self.arguments, *(v for _, v in self.keywords)]
+        return NO_KEYS.union(*(v.keys for v in values))
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a function does to its receiver and parameters.
+
+    ``exit_held`` is what every normal way out has waited on, ``result`` what it returns.
+    """
+
+    reads: tuple[Read, ...] = ()
+    waits: tuple[Wait, ...] = ()
+    calls: tuple[CallSite, ...] = ()
+    exit_held: tuple[tuple[Path, Keys | None], ...] = ()
+    exit_may: frozenset[Path] = frozenset()
+    exit_ordered: bool = False
+    result: Value = NOTHING
