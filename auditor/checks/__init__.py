@@ -1,0 +1,31 @@
+"""The mechanisms that rules name: one module each, one line each in ``CHECKS``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from auditor.checks import sibling_gates
+from auditor.checks.view import View
+from auditor.model import Checked, Hit
+from auditor.rulebook import CheckName, Param
+
+Params = Mapping[str, Param]
+
+
+@dataclass(frozen=True)
+class Check:
+    """``learn`` makes a norm of all sides together; ``judge`` holds one side against it.
+
+    ``survey`` tells what was looked at, whatever was found. Norms are opaque to the caller.
+    """
+
+    learn: Callable[[Sequence[View]], Any]
+    judge: Callable[[Params, Any, View], Iterator[Hit]]
+    survey: Callable[[Any, View], Iterator[Checked]]
+
+
+CHECKS: dict[CheckName, Check] = {
+    "sibling-gates": Check(sibling_gates.learn, sibling_gates.judge, sibling_gates.survey),
+}

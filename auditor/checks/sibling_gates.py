@@ -1,0 +1,151 @@
+"""Turns gaps of the sibling norm into hits, one shape a rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import get_args
+
+from auditor.analysis.readings import key_parameters, reads_elements
+from auditor.analysis.siblings import Gap, Shape, SiblingNorm
+from auditor.analysis.siblings import learn as learn_norm
+from auditor.checks.view import View
+from auditor.errors import UsageProblem
+from auditor.model import Checked, Evidence, Hit, Location, Symbol
+from auditor.rulebook import Param
+
+_MOST_EVIDENCE = 12
+
+
+def learn(views: Sequence[View]) -> SiblingNorm:
+    """What siblings do on all sides together."""
+    return learn_norm([(view.side, view.readings) for view in views])
+
+
+def judge(params: Mapping[str, Param], norm: SiblingNorm, view: View) -> Iterator[Hit]:
+    """The gaps of one shape (``params: {shape: …}``)."""
+    shape = params.get("shape")
+    if shape not in get_args(Shape):
+        known = ", ".join(get_args(Shape))
+        raise UsageProblem(f"sibling-gates: params.shape is {shape!r}; it is one of {known}")
+    for gap in view.gaps(norm):
+        if gap.shape == shape:
+            yield _hit(gap)
+
+
+def survey(norm: SiblingNorm, view: View) -> Iterator[Checked]:
+    """For each guarded buffer of each class, how many of its readers wait."""
+    readings = view.readings
+    rows: dict[tuple[str, str, str], tuple[set[str], set[str], dict[Evidence, None]]] = {}
+    open_methods = {(g.function.path, g.function.facts.qualname) for g in view.gaps(norm)}
+    for reading in readings.readings:
+        facts = reading.function.facts
+        owner = reading.context[1]
+        if (owner, reading.root) not in norm.by_buffer or readings.duty(facts.name):
+            continue
+        if not reads_elements(reading.read) or not key_parameters(reading.read):
+            continue
+        place = (reading.function.path, facts.qualname)
+        held, seen, evidence = rows.setdefault((place[0], owner, reading.root), (set(), set(), {}))
+        if reading.gated and place not in open_methods:
+            held.add(facts.qualname)
+            seen.add(facts.qualname)
+            note = f"waits on {_short(reading.gate)}"
+            evidence[Evidence(place[0], facts.line, facts.qualname, note)] = None
+        elif place in open_methods:
+            seen.add(facts.qualname)
+    for (path, owner, root), (held, seen, evidence) in sorted(rows.items()):
+        places = tuple(sorted(evidence))[:_MOST_EVIDENCE]
+        yield Checked("sync", f"{owner}.{root}", len(held), len(seen), path, owner, places)
+
+
+def _hit(gap: Gap) -> Hit:
+    facts = gap.function.facts
+    symbol = Symbol(gap.function.path, facts.qualname)
+    end = max(gap.line, min(gap.line, facts.end_line))
+    return Hit(
+        Location(symbol, gap.line, gap.column, end),
+        ",".join(gap.roots),
+        _message(gap),
+        _evidence(gap),
+        gap.confidence,
+        gap.reach,
+        gap.reach_reason,
+        _fix(gap),
+        gap.cause,
+    )
+
+
+def _message(gap: Gap) -> str:
+    name = gap.function.facts.name
+    buffers = _listed(gap.roots)
+    gate = _short(gap.gate)
+    waiting = len({s.symbol for s in gap.siblings})
+    total = waiting + max(gap.unguarded, 1)
+    belief = f"{waiting} of {total} readers of it wait first"
+    messages: dict[Shape, str] = {
+        "ungated": f"{name} reads {buffers} without waiting on {gate}; {belief}",
+        "override": f"{name} replaces a method that waits on {gate}, and reads {buffers} without",
+        "delegate": f"{name} reads through {buffers}, whose own gate does not hold here, without "
+        f"waiting on {gate}; {belief}",
+        "bypass": _bypass_message(gap, buffers, gate),
+        "partial": f"{name} waits on {gate} on some paths only before it reads {buffers}",
+        "late": f"{name} waits on {gate}, but only after it has read {buffers}",
+        "optional": f"{name} reads {buffers}, but its wait on {gate} needs an argument that is "
+        "left out",
+        "dropped-parameter": f"{name} accepts {buffers} and never waits on it",
+        "removed": f"{name} reads {buffers} without the wait on {gate} that the other side's "
+        "version makes",
+    }
+    if gap.shape == "optional" and gap.callers:
+        return f"{name} calls {gap.callers[0].qualname} without the {gate} it would wait on"
+    return messages[gap.shape]
+
+
+def _bypass_message(gap: Gap, buffers: str, gate: str) -> str:
+    name = gap.function.facts.name
+    if gap.callers:
+        return (
+            f"{name} reads its buffers without a wait, and is called from outside {gap.detail}, "
+            f"which waits on {gate} before it reads {buffers}"
+        )
+    return f"{name} takes {buffers} of a pool directly; the getters of {gap.detail} wait on {gate}"
+
+
+def _fix(gap: Gap) -> str:
+    gate = _short(gap.gate)
+    if gap.shape == "optional":
+        return f"hand over {gate} and its index at every call, or wait inside the method always"
+    if gap.shape == "bypass" and not gap.callers:
+        return "read through the getter that waits, or wait on the same gate first"
+    if gap.shape == "late":
+        return f"move the wait on {gate} before the read"
+    if gap.shape == "partial":
+        return f"wait on {gate} on every path that reaches the read"
+    if gap.shape == "dropped-parameter":
+        return f"wait on {gate} before the first read, as the siblings do"
+    model = next((s.symbol for s in gap.siblings if s.side == "fork"), "")
+    return f"wait on {gate} first" + (f", as {model} does" if model else "")
+
+
+def _evidence(gap: Gap) -> tuple[Evidence, ...]:
+    rows: dict[tuple[str, str, str], Evidence] = {}
+    for sibling in sorted(gap.siblings, key=lambda s: (s.side != "fork", s)):
+        key = ("", sibling.path, sibling.symbol)
+        if key not in rows:
+            note = f"waits on {_short(sibling.gate)} before it reads {sibling.root}"
+            rows[key] = Evidence(sibling.path, sibling.line, sibling.symbol, note, sibling.side)
+    for place in gap.callers:
+        note = "waits only if it is given the gate" if gap.shape == "optional" else "calls it"
+        rows["caller", place.path, f"{place.qualname}:{place.line}"] = Evidence(
+            place.path, place.line, place.qualname, note
+        )
+    return tuple(rows.values())[:_MOST_EVIDENCE]
+
+
+def _short(gate: str) -> str:
+    return gate.rpartition(".")[2].removeprefix("param:")
+
+
+def _listed(names: Sequence[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last

@@ -1,0 +1,1 @@
+"""Turns hits into findings: identity, origin, severity."""

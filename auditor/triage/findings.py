@@ -1,0 +1,132 @@
+"""Makes findings of hits: identity across edits, origin across sides, severity by reach."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from auditor.model import (
+    CONFIDENCES,
+    SEVERITIES,
+    Confidence,
+    Evidence,
+    Finding,
+    Hit,
+    Location,
+    Origin,
+    Severity,
+    Side,
+    Symbol,
+)
+from auditor.rulebook import Rule
+
+State = str
+"""What one side knows of a symbol: ``defect``, ``gated``, ``present``, ``absent``, ``unread``."""
+
+
+@dataclass(frozen=True)
+class Witness:
+    """One side's answer about a fork's hit: what it has at the same symbol, and where."""
+
+    side: Side
+    ref: str
+    state: State
+    places: tuple[Evidence, ...] = ()
+
+
+def fingerprints(hits: Sequence[tuple[str, Hit]]) -> list[str]:
+    """One fingerprint a hit, in order; ``hits`` are (rule id, hit) sorted by place.
+
+    The qualified name and the anchor decide, so moved files, functions and lines keep theirs; the
+    path only parts what would else be equal, and an ordinal outside the hash parts the rest.
+    """
+    bases = [_digest(h.where.symbol.qualname, h.anchor) for _, h in hits]
+    with_path = [
+        base
+        if bases.count(base) == 1
+        else _digest(h.where.symbol.qualname, h.anchor, h.where.symbol.path)
+        for base, (_, h) in zip(bases, hits, strict=True)
+    ]
+    seen: dict[str, int] = {}
+    result: list[str] = []
+    for base in with_path:
+        seen[base] = seen.get(base, 0) + 1
+        result.append(base if seen[base] == 1 else f"{base}-{seen[base]}")
+    return result
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def lowered(severity: Severity, reach: str) -> Severity:
+    """A latent defect is one step less severe: no configuration of the tree arms it today."""
+    if reach != "latent":
+        return severity
+    return SEVERITIES[min(SEVERITIES.index(severity) + 1, len(SEVERITIES) - 1)]
+
+
+def capped(confidence: Confidence, ceiling: Confidence) -> Confidence:
+    """The lower of the two."""
+    return CONFIDENCES[max(CONFIDENCES.index(confidence), CONFIDENCES.index(ceiling))]
+
+
+def origin_of(
+    upstreams: Sequence[Witness], targets: Sequence[Witness]
+) -> tuple[Origin, str, str | None, tuple[Evidence, ...]]:
+    """(origin, why, release that fixed it, further evidence) from what the other sides have."""
+    fixed_in = next((w.ref for w in targets if w.state in ("gated", "present")), None)
+    defect = next((w for w in upstreams if w.state == "defect"), None)
+    if defect is not None:
+        if fixed_in is not None:
+            return "fixed-upstream", f"{defect.ref} has it, {fixed_in} does not", fixed_in, ()
+        return "inherited", f"{defect.ref} has it at the same symbol", None, ()
+    unread = next((w for w in upstreams if w.state == "unread"), None)
+    if unread is not None:
+        return "unknown", f"the file could not be read on {unread.ref}", None, ()
+    gated = next((w for w in upstreams if w.state == "gated"), None)
+    if gated is not None:
+        return "regressed", f"the same symbol waits in {gated.ref}", None, gated.places
+    names = " and ".join(w.ref for w in upstreams) or "upstream"
+    if any(w.state == "present" for w in upstreams):
+        return "introduced", f"the symbol does not read it so in {names}", None, ()
+    return "introduced", f"the symbol is not in {names}", None, ()
+
+
+def triage(
+    hits: Iterable[tuple[Rule, Hit]],
+    witnesses: Callable[[Hit], tuple[Sequence[Witness], Sequence[Witness]]],
+    report_path: Callable[[Side, str], str],
+) -> list[Finding]:
+    """Findings of the fork's hits, most severe first; paths become those of the report."""
+    ordered = sorted(hits, key=lambda pair: (pair[1].where, pair[0].id))
+    marks = fingerprints([(rule.id, hit) for rule, hit in ordered])
+    found: list[Finding] = []
+    for (rule, hit), mark in zip(ordered, marks, strict=True):
+        origin, why, fixed_in, more = origin_of(*witnesses(hit))
+        placed = msgspec.structs.replace(
+            hit,
+            where=_placed(hit, report_path),
+            evidence=tuple(
+                msgspec.structs.replace(e, path=report_path(e.side, e.path))
+                for e in (*hit.evidence, *more)
+            ),
+            confidence=capped(hit.confidence, rule.confidence),
+        )
+        severity = lowered(rule.severity, hit.reach)
+        found.append(Finding(rule.id, rule.category, severity, placed, mark, origin, why, fixed_in))
+    return sorted(found, key=lambda f: (SEVERITIES.index(f.severity), f.hit.where, f.rule))
+
+
+def _placed(hit: Hit, report_path: Callable[[Side, str], str]) -> Location:
+    symbol = hit.where.symbol
+    placed = Symbol(report_path("fork", symbol.path), symbol.qualname)
+    return msgspec.structs.replace(hit.where, symbol=placed)
+
+
+def hidden_counts(findings: Mapping[str, Sequence[Finding]]) -> dict[str, int]:
+    """How many findings each filter hid, filters that hid none left out."""
+    return {reason: len(rows) for reason, rows in findings.items() if rows}
