@@ -1,0 +1,408 @@
+"""The command line: options, exit statuses, and where the report goes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from click.core import ParameterSource
+
+import auditor
+from auditor.errors import UsageProblem
+
+# Everything else is imported by the command that needs it: --help and --version stay quick.
+if TYPE_CHECKING:
+    from auditor.config import Settings
+    from auditor.formats.text import Screen
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_PIPED_WIDTH = 100
+_INTERRUPTED = 130  # as a shell reports a command that Ctrl-C ended
+
+SEVERITY = "critical|high|medium|low|info|never"
+CONFIDENCE = "high|medium|low"
+ORIGIN = "introduced|regressed|inherited|fixed-upstream|unknown"
+FORMAT = "table|json"
+
+_OPTIONS: dict[str, Callable[[F], F]] = {
+    "upstream": click.option(
+        "--upstream",
+        metavar="REF",
+        help="The release the fork came from: a tag or commit, pypi:0.5.9, or a folder.",
+    ),
+    "root": click.option(
+        "-C",
+        "root",
+        metavar="PATH",
+        default=".",
+        show_default=True,
+        type=click.Path(path_type=Path),
+        help="The fork: a checkout, or a folder with an installed sglang.",
+    ),
+    "rev": click.option(
+        "--rev", metavar="REV", help="Audit this revision instead of the working tree."
+    ),
+    "target": click.option(
+        "--target",
+        metavar="REF",
+        multiple=True,
+        help="A newer release, to see what it already fixed. Repeatable.",
+    ),
+    "select": click.option(
+        "--select", metavar="ID,…", multiple=True, help="Only these rules. Repeatable."
+    ),
+    "ignore": click.option(
+        "--ignore", metavar="ID,…", multiple=True, help="Not these rules. Repeatable."
+    ),
+    "min_confidence": click.option(
+        "--min-confidence",
+        metavar=f"[{CONFIDENCE}]",
+        help="Hide findings less certain than this.  [default: medium]",
+    ),
+    "fail_on": click.option(
+        "--fail-on",
+        metavar=f"[{SEVERITY}]",
+        help="The least severity that ends in exit status 1.  [default: high]",
+    ),
+    "origin": click.option(
+        "--origin",
+        metavar="ORIGIN,…",
+        multiple=True,
+        help=f"Only findings of these origins: {ORIGIN.replace('|', ', ')}.",
+    ),
+    "output": click.option(
+        "-o",
+        "--output",
+        metavar="FORMAT[=FILE]",
+        multiple=True,
+        help=f"{FORMAT.replace('|', ' or ')}, to standard output or a file. Repeatable; the table"
+        " is shown where no format goes to standard output.",
+    ),
+    "rules": click.option(
+        "--rules", metavar="DIR", multiple=True, help="More rules and vocabulary. Repeatable."
+    ),
+    "config": click.option(
+        "--config",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="Read this configuration instead of the fork's audit.toml or pyproject.toml.",
+    ),
+    "isolated": click.option(
+        "--isolated", is_flag=True, help="Ignore the configuration that the fork brings."
+    ),
+    "strict": click.option(
+        "--strict", is_flag=True, help="Exit status 3 where anything was skipped."
+    ),
+    "jobs": click.option(
+        "--jobs", metavar="N", type=int, help="Processes to work with.  [default: all processors]"
+    ),
+    "color": click.option(
+        "--color/--no-color",
+        default=None,
+        help="Colour or none.  [default: on a terminal, unless NO_COLOR is set]",
+    ),
+    "verbose": click.option(
+        "-v", "--verbose", is_flag=True, help="Shorten no list; show where the time went."
+    ),
+    "quiet": click.option(
+        "-q", "--quiet", is_flag=True, help="Show only the verdict; no progress."
+    ),
+}
+
+
+def run_options(*names: str) -> Callable[[F], F]:
+    """Adds the named options of a run, or all of them, to a command.
+
+    Given on the group and on a sub-command, the later value wins.
+    """
+
+    def add(command: F) -> F:
+        for name in reversed(names or tuple(_OPTIONS)):
+            command = _OPTIONS[name](command)
+        return command
+
+    return add
+
+
+@click.group(
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit status: 0 in order, 1 findings at or above --fail-on, 2 wrong usage, 3 could not"
+    " decide (something of the fork could not be read).",
+)
+@run_options()
+@click.version_option(auditor.__version__, prog_name="audit")
+@click.pass_context
+def cli(context: click.Context, /, **_: object) -> int:
+    """Audit a patched sglang against the upstream release it came from.
+
+    \b
+      audit --upstream v0.5.17              the checkout you stand in
+      audit -C FORK --upstream pypi:0.5.17  another one, the release from the index
+    """
+    if context.invoked_subcommand is not None:
+        return 0
+    settings = _settings(context)
+    return _audit(settings)
+
+
+@cli.command()
+@click.argument("subject", metavar="RULE|FINGERPRINT")
+@click.option(
+    "--report",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="A report of -o json.  [default: the last one of this fork]",
+)
+@run_options("root", "rules", "config", "isolated", "color")
+@click.pass_context
+def explain(context: click.Context, /, subject: str, report: Path | None, **_: object) -> int:
+    """Explain a rule, or a finding with its source lines.
+
+    Six digits of a fingerprint or more will do.
+    """
+    from auditor import rulebook
+    from auditor.config import fork_root
+    from auditor.formats import explain as pages
+    from auditor.formats.json import load
+
+    settings = _settings(context)
+    screen = _screen(settings)
+    book = rulebook.load(settings.rules_dirs)
+    if not pages.is_fingerprint(subject) or any(rule.id == subject for rule in book.rules):
+        _show(pages.rule_page(book.rule(subject), screen))
+        return 0
+    saved = report or _last_report(settings.root)
+    if report is None and not saved.is_file():
+        raise UsageProblem(
+            "there is no report of this fork; name it with -C, run audit first, or give"
+            " --report FILE"
+        )
+    finding = pages.pick(load(saved), subject)
+    _show(pages.finding_page(finding, (settings.root, fork_root(settings.root)), screen))
+    return 0
+
+
+@cli.command()
+@click.option(
+    "-o", "--output", "form", type=click.Choice(["table", "json"]), default="table", help="Format."
+)
+@run_options("root", "rules", "config", "isolated", "color")
+@click.pass_context
+def rules(context: click.Context, /, form: str, **_: object) -> int:
+    """List the rules."""
+    from auditor import rulebook
+    from auditor.formats import explain as pages
+
+    settings = _settings(context)
+    book = rulebook.load(settings.rules_dirs)
+    if form == "json":
+        _show(pages.rules_json(book.rules))
+    else:
+        _show(pages.rule_table(book.rules, _screen(settings)))
+    return 0
+
+
+def _settings(context: click.Context, root: Path | None = None) -> Settings:
+    """The settings of this command: its own options over the group's over the configuration."""
+    from auditor.config import OPTIONS, settle
+
+    taken = {parameter.name for parameter in context.command.params}
+    given: dict[str, Any] = {}
+    for level in filter(None, (context.parent, context)):
+        for name, value in level.params.items():
+            if level.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+                continue
+            if name not in taken:
+                option = "-C" if name == "root" else f"--{name.replace('_', '-')}"
+                raise UsageProblem(f"{option} means nothing to 'audit {context.info_name}'")
+            given[name.replace("_", "-")] = value
+    return settle(
+        {key: value for key, value in given.items() if key in OPTIONS},
+        root or given.get("root", Path()),
+        given.get("config"),
+        given.get("isolated", False),
+    )
+
+
+def _audit(settings: Settings) -> int:
+    """Runs the audit, writes every output, and returns the exit status."""
+    from auditor.formats import render
+    from auditor.formats.verdict import decide
+    from auditor.pipeline import AuditRequest, run
+
+    request = AuditRequest(
+        root=settings.root,
+        rev=settings.rev,
+        upstream=settings.upstream,
+        targets=settings.targets,
+        rules_dirs=settings.rules_dirs,
+        select=settings.select,
+        ignore=settings.ignore,
+        min_confidence=settings.min_confidence,
+        origins=settings.origins,
+        jobs=settings.jobs,
+        cache=_cache(),
+        configuration=settings.configuration,
+    )
+    with _Progress(settings) as progress:
+        report = run(request, progress)
+    verdict = decide(report, settings.fail_on, settings.strict)
+    screen = _screen(settings)
+    machine = render("json", report, verdict, screen)
+    _keep(machine, settings.root)
+    if settings.verbose:
+        _tell_timings(report.timings)
+    # Files first: they are complete even where standard output cannot be written.
+    for form, file in sorted(settings.outputs, key=lambda output: output.file is None):
+        shown = screen if file is None else screen._replace(width=_PIPED_WIDTH, colour=False)
+        text = machine if form == "json" else render(form, report, verdict, shown)
+        if file is None:
+            _show(text)
+            continue
+        try:
+            _write(file, text)
+        except (OSError, ValueError) as problem:
+            reason = getattr(problem, "strerror", None) or problem
+            raise UsageProblem(f"cannot write {file}: {reason}") from problem
+    return verdict.status
+
+
+def _screen(settings: Settings) -> Screen:
+    import shutil
+
+    from auditor.formats.text import Screen
+
+    terminal = sys.stdout.isatty()
+    colour = settings.color
+    if colour is None:
+        colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    width = max(40, shutil.get_terminal_size().columns) if terminal else _PIPED_WIDTH
+    return Screen(width, colour, settings.verbose, settings.quiet)
+
+
+def _cache() -> Path:
+    import platformdirs
+
+    return platformdirs.user_cache_path("sglang-fork-audit", appauthor=False)
+
+
+def _last_report(root: Path) -> Path:
+    """Where the last report of a fork is kept."""
+    import hashlib
+
+    from auditor.config import fork_root
+
+    key = hashlib.sha256(os.fsencode(fork_root(root))).hexdigest()[:16]
+    return _cache() / "reports" / key / "last-report.json"
+
+
+def _keep(text: str, root: Path) -> None:
+    """Keeps the report for `audit explain`; a cache that cannot be written is none."""
+    path = _last_report(root)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write(path, text)
+    except OSError:
+        pass
+
+
+def _write(path: Path, text: str) -> None:
+    """Writes a file at once, so that no reader sees half of it; a device is written as it is."""
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")
+        return
+    path = path.resolve()
+    new = path.with_name(f".{path.name}.{os.getpid()}.new")
+    with new.open("x", encoding="utf-8") as file:
+        try:
+            file.write(text)
+            file.flush()
+            new.replace(path)
+        except BaseException:
+            new.unlink()
+            raise
+
+
+def _show(text: str) -> None:
+    """Writes to standard output; a reader that has seen enough (head) is no problem."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as problem:
+        # What is left in the buffer would fail again when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(problem, BrokenPipeError):
+            reason = problem.strerror or problem
+            raise UsageProblem(f"cannot write the report: {reason}") from problem
+
+
+def _tell(text: str) -> None:
+    """Writes to standard error, where everything goes that is not the report."""
+    from auditor.formats.text import printable
+
+    try:
+        sys.stderr.write("\n".join(map(printable, text.split("\n"))) + "\n")
+        sys.stderr.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
+
+def _tell_timings(timings: dict[str, float]) -> None:
+    width = max(map(len, (*timings, "all")))
+    rows = [*timings.items(), ("all", sum(timings.values()))]
+    _tell("\n".join(f"{stage.ljust(width)}  {seconds:7.3f} s" for stage, seconds in rows))
+
+
+class _Progress:
+    """One line on standard error that says what is going on; nothing where that is no terminal."""
+
+    def __init__(self, settings: Settings) -> None:
+        dumb = os.environ.get("TERM") == "dumb"
+        self.shown = sys.stderr.isatty() and not settings.quiet and not dumb
+        self.line = ""
+
+    def __enter__(self) -> _Progress:
+        return self
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        line = f"{stage} {done * 100 // total:3d} %" if total else stage
+        if self.shown and line != self.line:
+            self.line = line
+            sys.stderr.write(f"\r\x1b[2K{line[:78]}")
+            sys.stderr.flush()
+
+    def __exit__(self, *_: object) -> None:
+        if self.line:
+            sys.stderr.write("\r\x1b[2K")
+            sys.stderr.flush()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command and returns its exit status; every failure ends in one clear line."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        return int(cli.main(arguments, prog_name="audit", standalone_mode=False) or 0)
+    except UsageProblem as problem:
+        _tell(f"audit: {problem}")
+    except click.ClickException as problem:
+        _tell(f"audit: {problem.format_message()} (audit --help lists what there is)")
+    except (click.Abort, KeyboardInterrupt):
+        _tell("audit: interrupted")
+        return _INTERRUPTED
+    except Exception as problem:
+        if {"-v", "--verbose"} & set(arguments):
+            import traceback
+
+            _tell(traceback.format_exc().rstrip())
+        told = f"{type(problem).__name__}: {problem}".split("\n")[0]
+        _tell(f"audit: a defect of audit itself: {told}; please report it with the output of -v")
+    return 2

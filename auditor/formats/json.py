@@ -1,0 +1,381 @@
+"""The machine's contract: the report as JSON, schema ``audit/1``, and its reading back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypedDict
+
+import msgspec
+
+from auditor.errors import UsageProblem
+from auditor.formats.verdict import FailOn, Status, Verdict
+from auditor.model import (
+    ORIGINS,
+    SEVERITIES,
+    Category,
+    ChangeStatus,
+    Confidence,
+    Disposition,
+    Evidence,
+    Finding,
+    Origin,
+    Reach,
+    Report,
+    Severity,
+    Side,
+    SideInfo,
+)
+
+SCHEMA = "audit/1"
+SCHEMA_FILE = Path(__file__).with_name("audit-1.schema.json")
+_LARGEST_REPORT = 256 * 2**20
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Line = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class ToolRecord(TypedDict):
+    """Who wrote the report."""
+
+    name: Literal["audit"]
+    version: str
+
+
+class SideRecord(TypedDict):
+    """One of the trees that were compared; ``ref`` is what was asked for."""
+
+    side: Side
+    ref: str
+    kind: Literal["worktree", "revision", "directory", "release"]
+    commit: str | None
+    python_files: Count
+    read_files: Count
+    note: str
+
+
+class FileChangeRecord(TypedDict):
+    """How a file differs from upstream; line counts are null for binary and huge files."""
+
+    path: str
+    status: ChangeStatus
+    area: str
+    added: Count | None
+    removed: Count | None
+    old_path: str
+    symbols: list[str]
+
+
+class CommitRecord(TypedDict):
+    """One of the fork's own commits since the merge base."""
+
+    sha: str
+    date: str
+    subject: str
+    areas: list[str]
+
+
+class ChangesRecord(TypedDict):
+    """All that differs; ``commits``, ``ahead`` and ``behind`` are null without shared history."""
+
+    base: SideRecord | None
+    files: list[FileChangeRecord]
+    commits: list[CommitRecord] | None
+    ahead: Count | None
+    behind: Count | None
+    history_note: str
+
+
+class EvidenceRecord(TypedDict):
+    """A place that supports a finding; ``side`` says in whose tree."""
+
+    path: str
+    line: Line
+    symbol: str
+    note: str
+    side: Side
+
+
+class FindingRecord(TypedDict):
+    """A defect at a place; ``path`` is relative to the fork's root, lines are 1-based."""
+
+    rule: str
+    category: Category
+    severity: Severity
+    confidence: Confidence
+    origin: Origin
+    origin_reason: str
+    reach: Reach
+    reach_reason: str
+    cause: str
+    fixed_in: str | None
+    path: str
+    line: Line
+    column: Line
+    end_line: Line
+    symbol: str
+    message: str
+    fix: str
+    evidence: list[EvidenceRecord]
+    fingerprint: str
+    disposition: Disposition
+    disposition_reason: str
+
+
+class CheckedRecord(TypedDict):
+    """What was looked at: ``held`` of ``total`` places keep to the norm."""
+
+    category: Category
+    subject: str
+    held: Count
+    total: Count
+    path: str
+    symbol: str
+    evidence: list[EvidenceRecord]
+
+
+class SkippedRecord(TypedDict):
+    """What could not be looked at, and why."""
+
+    side: Side
+    path: str
+    stage: str
+    reason: str
+
+
+class SummaryRecord(TypedDict):
+    """The verdict; ``findings`` counts the active ones, ``failing`` those that set status 1."""
+
+    exit_status: Status
+    fail_on: FailOn
+    verdict: str
+    findings: Count
+    failing: Count
+    by_severity: dict[str, Count]
+    by_origin: dict[str, Count]
+    suppressed: Count
+    baselined: Count
+    hidden: dict[str, Count]
+    undecided: list[str]
+    warnings: list[str]
+    configuration: dict[str, str]
+
+
+class Document(TypedDict):
+    """A report of ``audit``."""
+
+    schema: Literal["audit/1"]
+    tool: ToolRecord
+    fork: SideRecord
+    upstream: SideRecord
+    target: list[SideRecord]
+    changes: ChangesRecord
+    findings: list[FindingRecord]
+    checked: list[CheckedRecord]
+    launches: Annotated[list[dict[str, str]], msgspec.Meta(max_length=0)]
+    skipped: list[SkippedRecord]
+    summary: SummaryRecord
+
+
+def render(report: Report, verdict: Verdict) -> str:
+    """The report as indented ASCII JSON: the same report gives the same bytes."""
+    # msgspec only lays the text out: json's own indentation is ten times slower.
+    text = json.dumps(_encodable(document(report, verdict)))
+    return msgspec.json.format(text, indent=2) + "\n"
+
+
+def document(report: Report, verdict: Verdict) -> Document:
+    """The report in the shape of the contract, every list in an order of its own."""
+    changes = report.changes
+    return {
+        "schema": "audit/1",
+        "tool": {"name": "audit", "version": report.tool_version},
+        "fork": _side(report.fork),
+        "upstream": _side(report.upstream),
+        "target": [_side(target) for target in report.targets],
+        "changes": {
+            "base": _side(report.base) if report.base else None,
+            "files": [
+                {
+                    "path": change.path,
+                    "status": change.status,
+                    "area": change.area,
+                    "added": change.added,
+                    "removed": change.removed,
+                    "old_path": change.old_path,
+                    "symbols": sorted(change.symbols),
+                }
+                for change in sorted(changes.files, key=lambda change: (change.path, change.status))
+            ],
+            "commits": None
+            if changes.commits is None
+            else [
+                {
+                    "sha": commit.sha,
+                    "date": commit.date,
+                    "subject": commit.subject,
+                    "areas": sorted(commit.areas),
+                }
+                for commit in changes.commits
+            ],
+            "ahead": changes.ahead,
+            "behind": changes.behind,
+            "history_note": changes.history_note,
+        },
+        "findings": [_finding(finding) for finding in sorted(report.findings, key=_place)],
+        "checked": [
+            {
+                "category": checked.category,
+                "subject": checked.subject,
+                "held": checked.held,
+                "total": checked.total,
+                "path": checked.path,
+                "symbol": checked.symbol,
+                "evidence": [_evidence(evidence) for evidence in checked.evidence],
+            }
+            for checked in sorted(report.checked)
+        ],
+        "launches": [],
+        "skipped": [
+            {
+                "side": skipped.side,
+                "path": skipped.path,
+                "stage": skipped.stage,
+                "reason": skipped.reason,
+            }
+            for skipped in sorted(report.skipped)
+        ],
+        "summary": _summary(report, verdict),
+    }
+
+
+def load(path: Path) -> list[FindingRecord]:
+    """The findings of a report that ``-o json`` wrote.
+
+    Raises ``UsageProblem`` where the file is none or is too large to be one.
+    """
+    try:
+        if path.stat().st_size > _LARGEST_REPORT:
+            raise UsageProblem(f"{path} is too large for a report of audit")
+        data = path.read_bytes()
+    except (OSError, ValueError) as problem:
+        raise UsageProblem(f"cannot read the report {path}: {problem}") from problem
+    try:
+        return msgspec.json.decode(data, type=_Saved)["findings"]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
+        raise UsageProblem(
+            f"{path} is no report of `audit -o json` (schema {SCHEMA}): {problem}"
+        ) from problem
+
+
+class _Saved(TypedDict):
+    schema: Literal["audit/1"]
+    findings: list[FindingRecord]
+
+
+def schema() -> str:
+    """The JSON Schema of the contract; ``audit-1.schema.json`` is this text."""
+    generated = msgspec.json.schema(Document)
+    closed = _closed(generated)
+    head = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "audit/1",
+    }
+    return json.dumps({**head, **closed}, indent=2) + "\n"
+
+
+def _closed(node: Any) -> Any:
+    """The schema with every object that lists its properties closed to others."""
+    if isinstance(node, list):
+        return [_closed(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    closed = {key: _closed(value) for key, value in node.items()}
+    if isinstance(closed.get("properties"), dict) and closed.get("type") == "object":
+        closed["additionalProperties"] = False
+    return closed
+
+
+def _place(finding: Finding) -> tuple[str, int, int, str, str]:
+    where = finding.hit.where
+    return where.symbol.path, where.line, where.column, finding.rule, finding.fingerprint
+
+
+def _finding(finding: Finding) -> FindingRecord:
+    hit, where = finding.hit, finding.hit.where
+    return {
+        "rule": finding.rule,
+        "category": finding.category,
+        "severity": finding.severity,
+        "confidence": hit.confidence,
+        "origin": finding.origin,
+        "origin_reason": finding.origin_reason,
+        "reach": hit.reach,
+        "reach_reason": hit.reach_reason,
+        "cause": hit.cause,
+        "fixed_in": finding.fixed_in,
+        "path": where.symbol.path,
+        "line": where.line,
+        "column": where.column,
+        "end_line": max(where.end_line, where.line),
+        "symbol": where.symbol.qualname,
+        "message": hit.message,
+        "fix": hit.fix,
+        "evidence": [_evidence(evidence) for evidence in hit.evidence],
+        "fingerprint": finding.fingerprint,
+        "disposition": finding.disposition,
+        "disposition_reason": finding.disposition_reason,
+    }
+
+
+def _evidence(evidence: Evidence) -> EvidenceRecord:
+    return {
+        "path": evidence.path,
+        "line": evidence.line,
+        "symbol": evidence.symbol,
+        "note": evidence.note,
+        "side": evidence.side,
+    }
+
+
+def _side(side: SideInfo) -> SideRecord:
+    return {
+        "side": side.side,
+        "ref": side.ref,
+        "kind": side.kind,
+        "commit": side.commit,
+        "python_files": side.python_files,
+        "read_files": side.read_files,
+        "note": side.note,
+    }
+
+
+def _summary(report: Report, verdict: Verdict) -> SummaryRecord:
+    active = [finding for finding in report.findings if finding.disposition == "active"]
+    dispositions = [finding.disposition for finding in report.findings]
+    return {
+        "exit_status": verdict.status,
+        "fail_on": verdict.fail_on,
+        "verdict": verdict.line(),
+        "findings": len(active),
+        "failing": len(verdict.failing),
+        "by_severity": {s: sum(f.severity == s for f in active) for s in SEVERITIES},
+        "by_origin": {o: sum(f.origin == o for f in active) for o in ORIGINS},
+        "suppressed": dispositions.count("suppressed"),
+        "baselined": dispositions.count("baselined"),
+        "hidden": dict(sorted(report.hidden.items())),
+        "undecided": list(verdict.undecided),
+        "warnings": list(report.warnings),
+        "configuration": dict(sorted(report.configuration.items())),
+    }
+
+
+def _encodable(value: Any) -> Any:
+    """Text with lone surrogates (a file name that is no UTF-8) as text every parser takes."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_encodable(key): _encodable(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_encodable(item) for item in value]
+    return value

@@ -1,0 +1,360 @@
+"""The report for a person at a terminal: the verdict, the findings and why to believe them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+from tabulate import tabulate
+
+from auditor.formats.text import Paint, Screen, count, scrub, wrap
+from auditor.formats.verdict import Verdict
+from auditor.model import (
+    CONFIDENCES,
+    SEVERITIES,
+    ChangeSet,
+    Checked,
+    Evidence,
+    FileChange,
+    Finding,
+    Report,
+    SideInfo,
+    Skipped,
+)
+
+_PROSE = 110  # columns: longer lines of prose are hard to read
+_LABEL = 10  # columns of the labels beside a finding
+_AREAS = 6
+_EVIDENCE = 4
+_CHECKED = 20
+_SKIPPED = 5
+_PLACES = 3
+
+# This fork's own defects first, then those that a newer release would take away.
+_ORIGIN_ORDER = ("introduced", "regressed", "fixed-upstream", "unknown", "inherited")
+_REACH_ORDER = ("live", "unknown", "latent")
+
+_HOW_TO_SHOW = {
+    "min-confidence": "below the asked confidence; --min-confidence low shows them",
+    "origin": "of another origin; shown without --origin",
+    "select": "of rules not selected; shown without --select",
+    "ignore": "of ignored rules; shown without --ignore",
+}
+
+
+def render(report: Report, verdict: Verdict, screen: Screen) -> str:
+    """The page, ending in a newline; text of the fork in it is harmless to a terminal."""
+    page = _Page(scrub(report), scrub(verdict), screen)
+    return "\n".join(page.lines()) + "\n"
+
+
+class _Page:
+    def __init__(self, report: Report, verdict: Verdict, screen: Screen) -> None:
+        self.report = report
+        self.verdict = verdict
+        self.screen = screen
+        self.paint = Paint(screen.colour)
+        self.prose = min(screen.width, _PROSE)
+
+    def lines(self) -> Iterator[str]:
+        if self.screen.quiet:
+            yield from self.headline()
+            return
+        sections = [
+            self.headline(),
+            self.sides(),
+            self.changes(self.report.changes),
+            *self.findings(),
+            self.accepted(),
+            self.checked(),
+            self.left_out(),
+            self.closing(),
+        ]
+        first = True
+        for section in sections:
+            lines = list(section)
+            if not lines:
+                continue
+            if not first:
+                yield ""
+            yield from lines
+            first = False
+
+    def headline(self) -> Iterator[str]:
+        tone = {0: self.paint.good, 1: self.paint.bad, 3: self.paint.warn}[self.verdict.status]
+        for line in wrap(self.verdict.line(), self.screen.width):
+            yield tone(line)
+        roots: dict[str, Finding] = {}
+        for finding in sorted(self.verdict.failing, key=_rank):
+            roots.setdefault(finding.hit.cause or finding.fingerprint, finding)
+        for finding in tuple(roots.values())[:_PLACES]:
+            where = finding.hit.where
+            place = f"{where.symbol.path}:{where.line}"
+            line = f"  {finding.severity} {place} {where.symbol.qualname}".rstrip()
+            if len(line) > self.screen.width:
+                line = f"  {finding.severity} {place}"
+            yield line.replace(
+                finding.severity, self.paint.severity(finding.severity, finding.severity), 1
+            )
+        if len(roots) > _PLACES:
+            yield f"  +{count(len(roots) - _PLACES, 'more cause')}"
+
+    def sides(self) -> Iterator[str]:
+        report = self.report
+        sides = [report.fork, report.upstream, *([report.base] if report.base else ())]
+        sides += report.targets
+        yield from self.table([self.side(side) for side in sides])
+        for side in sides:
+            if side.note:
+                yield from wrap(f"{side.side}: {side.note}", self.prose, "  ", "    ")
+
+    @staticmethod
+    def side(side: SideInfo) -> list[str]:
+        name = "merge base" if side.side == "base" else side.side
+        commit = (side.commit or "")[:10]
+        ref = "" if side.commit and side.commit.startswith(side.ref) else side.ref
+        files = count(side.python_files, "Python file")
+        return [name, ref, side.kind, commit, f"{files}, {side.read_files:,} read"]
+
+    def changes(self, changes: ChangeSet) -> Iterator[str]:
+        if changes.files:
+            yield self.paint.bold(f"{count(len(changes.files), 'file')} differ from upstream")
+            yield from self.table(
+                _area_rows(changes.files), ("area", "added", "modified", "deleted", "renamed", "±")
+            )
+        else:
+            yield "No file differs from upstream."
+        if changes.commits is not None:
+            own = f"{count(len(changes.commits), 'commit')} of the fork's own since the merge base"
+            behind = f", {changes.behind:,} behind upstream" if changes.behind else ""
+            areas = _busiest(area for commit in changes.commits for area in commit.areas)
+            yield from wrap(own + behind + (f"; in {areas}" if areas else ""), self.prose, "  ")
+        elif changes.history_note:
+            yield from wrap(changes.history_note, self.prose, "  ")
+
+    def findings(self) -> Iterator[Iterator[str]]:
+        active = sorted(
+            (finding for finding in self.report.findings if finding.disposition == "active"),
+            key=_rank,
+        )
+        for severity, of_severity in groupby(active, key=lambda finding: finding.severity):
+            groups: dict[str, list[Finding]] = {}
+            for finding in of_severity:
+                groups.setdefault(finding.hit.cause or finding.fingerprint, []).append(finding)
+            total = sum(map(len, groups.values()))
+            causes = f", {count(len(groups), 'cause')}" if len(groups) < total else ""
+            heading = f"{severity.upper()} · {count(total, 'finding')}{causes}"
+            yield iter([self.paint.severity(severity, heading)])
+            for group in groups.values():
+                yield self.group(group)
+
+    def group(self, group: Sequence[Finding]) -> Iterator[str]:
+        finding, hit = group[0], group[0].hit
+        place = f"{hit.where.symbol.path}:{hit.where.line}"
+        facts = [finding.rule, _origin(finding)]
+        if hit.reach != "live":
+            facts.append("reach unknown" if hit.reach == "unknown" else hit.reach)
+        facts.append(f"{hit.confidence} confidence")
+        yield f"  {self.paint.bold(place)}"
+        if hit.where.symbol.qualname:
+            yield f"  {self.paint.bold(hit.where.symbol.qualname)}"
+        first, *rest = wrap(" · ".join(facts), self.screen.width, "  ")
+        first = first.replace(finding.rule, self.paint.severity(finding.severity, finding.rule), 1)
+        if finding.origin in ("introduced", "regressed"):
+            first = first.replace(facts[1], self.paint.bad(facts[1]), 1)
+        yield from (first, *rest)
+        yield from wrap(hit.message, self.prose, "  ")
+        if finding.origin_reason:
+            yield from self.labelled("origin", [finding.origin_reason])
+        if hit.reach != "live" and hit.reach_reason:
+            yield from self.labelled("reach", [f"{hit.reach}: {hit.reach_reason}"])
+        shown = hit.evidence if self.screen.verbose else hit.evidence[:_EVIDENCE]
+        evidence = [_evidence(piece) for piece in shown]
+        more = len(hit.evidence) - len(shown)
+        page = f"audit explain {finding.fingerprint}"
+        if more:
+            evidence.append(f"+{more} more, see: {page}")
+        if evidence:
+            yield from self.labelled("evidence", evidence)
+        if hit.fix:
+            yield from self.labelled("fix", [hit.fix])
+        if len(group) > 1:
+            yield from self.labelled("also", [self.other(other, finding) for other in group[1:]])
+        if not more:
+            yield from self.labelled("more", [page])
+
+    @staticmethod
+    def other(finding: Finding, first: Finding) -> str:
+        where = finding.hit.where
+        parts = [f"{where.symbol.path}:{where.line} {where.symbol.qualname}".rstrip()]
+        if finding.rule != first.rule:
+            parts.append(finding.rule)
+        if finding.origin != first.origin:
+            parts.append(finding.origin)
+        if finding.hit.reach != first.hit.reach:
+            parts.append(f"reach {finding.hit.reach}")
+        return " · ".join(parts)
+
+    def accepted(self) -> Iterator[str]:
+        """What is suppressed or baselined, by name: a hostile entry could silence the run."""
+        accepted = [f for f in self.report.findings if f.disposition != "active"]
+        if accepted:
+            yield self.paint.bold(f"Accepted · {count(len(accepted), 'finding')}")
+        for finding in sorted(accepted, key=_rank):
+            where = finding.hit.where
+            line = f"{where.symbol.path}:{where.line} {finding.rule} · {finding.disposition}"
+            reason = f": {finding.disposition_reason}" if finding.disposition_reason else ""
+            yield from wrap(line + reason, self.screen.width, "  ", "    ")
+
+    def checked(self) -> Iterator[str]:
+        checked = sorted(self.report.checked)
+        if not checked:
+            return
+        whole = [entry for entry in checked if entry.held == entry.total]
+        partly = [entry for entry in checked if entry.held != entry.total]
+        yield self.paint.bold(f"In order · {len(whole)} of {len(checked)} checked")
+        shown = whole if self.screen.verbose else whole[:_CHECKED]
+        yield from self.checked_rows(shown)
+        if len(shown) < len(whole):
+            yield self.paint.dim(f"  +{len(whole) - len(shown)} more in order, see: -v or -o json")
+        if partly:
+            yield self.paint.bold(f"Not all in order · {len(partly)}")
+            yield from self.checked_rows(partly)
+
+    def checked_rows(self, entries: Sequence[Checked]) -> Iterator[str]:
+        entries = sorted(entries, key=lambda entry: (entry.path, entry.subject, entry.symbol))
+        rows = self.table([[e.subject, _held(e), e.symbol] for e in entries], indent="    ")
+        path = None
+        for entry, row in zip(entries, rows, strict=True):
+            if entry.path != path:
+                path = entry.path
+                yield f"  {self.paint.dim(path)}"
+            yield row
+
+    def left_out(self) -> Iterator[str]:
+        """What was not looked at or not shown, and how to see it."""
+        for (side, stage), of_stage in groupby(
+            sorted(self.report.skipped, key=lambda entry: (entry.side, entry.stage, entry.path)),
+            key=lambda entry: (entry.side, entry.stage),
+        ):
+            yield from self.skipped(f"{side}, {stage}", list(of_stage))
+        if self.report.hidden:
+            yield self.paint.bold(f"Hidden · {count(sum(self.report.hidden.values()), 'finding')}")
+        for reason, number in sorted(self.report.hidden.items()):
+            told = _HOW_TO_SHOW.get(reason, reason)
+            yield from wrap(f"{number} {told}", self.prose, "  ", "    ")
+
+    def skipped(self, where: str, entries: Sequence[Skipped]) -> Iterator[str]:
+        yield self.paint.warn(f"Skipped · {len(entries)} ({where})")
+        shown = entries if self.screen.verbose else entries[:_SKIPPED]
+        for entry in shown:
+            yield from wrap(f"{entry.path} — {entry.reason}", self.screen.width, "  ", "    ")
+        if len(shown) < len(entries):
+            yield self.paint.dim(f"  +{len(entries) - len(shown)} more, see: -v or -o json")
+
+    def closing(self) -> Iterator[str]:
+        """The end is what a terminal still shows when the command returns: say it again."""
+        for warning in self.report.warnings:
+            lines = wrap(f"warning: {warning}", self.prose, "", "  ")
+            yield self.paint.warn(lines[0])
+            yield from lines[1:]
+        if self.report.configuration:
+            told = ", ".join(f"{key} {value}" for key, value in self.report.configuration.items())
+            yield from map(self.paint.dim, wrap(f"In force: {told}", self.prose, "", "  "))
+        yield from self.headline()
+
+    def labelled(self, label: str, texts: Sequence[str]) -> Iterator[str]:
+        """Each text as a paragraph beside its label, the label on the first line only."""
+        margin = " " * (2 + _LABEL)
+        hanging = margin + "  " if label in ("evidence", "also") else margin
+        for position, text in enumerate(texts):
+            lines = wrap(text, self.screen.width, margin, hanging)
+            if position == 0:
+                lines[0] = f"  {self.paint.dim(label.ljust(_LABEL))}{lines[0].lstrip()}"
+            yield from lines
+
+    def table(
+        self, rows: Sequence[Sequence[str]], headers: Sequence[str] = (), indent: str = "  "
+    ) -> Iterator[str]:
+        right = ["left"] + ["right"] * (len(headers) - 1)
+        text = tabulate(
+            rows,
+            headers=[self.paint.dim(header) for header in headers],
+            tablefmt="plain",
+            disable_numparse=True,
+            colalign=right if headers else None,
+        )
+        for line in text.splitlines():
+            yield (indent + line).rstrip()
+
+
+def _rank(finding: Finding) -> tuple[int, int, int, int, str, int, str]:
+    hit = finding.hit
+    return (
+        SEVERITIES.index(finding.severity),
+        _ORIGIN_ORDER.index(finding.origin),
+        _REACH_ORDER.index(hit.reach),
+        CONFIDENCES.index(hit.confidence),
+        hit.where.symbol.path,
+        hit.where.line,
+        finding.fingerprint,
+    )
+
+
+def _origin(finding: Finding) -> str:
+    if finding.origin == "fixed-upstream":
+        return f"fixed upstream in {finding.fixed_in}" if finding.fixed_in else "fixed upstream"
+    fixed = f", fixed in {finding.fixed_in}" if finding.fixed_in else ""
+    words = {
+        "introduced": "introduced by this fork",
+        "regressed": "regressed by this fork",
+        "unknown": "origin unknown",
+    }
+    return words.get(finding.origin, finding.origin) + fixed
+
+
+def _evidence(evidence: Evidence) -> str:
+    place = f"{evidence.path}:{evidence.line}"
+    owner = "" if evidence.side == "fork" else f" ({evidence.side})"
+    symbol = f" {evidence.symbol}" if evidence.symbol else ""
+    return f"{place}{owner}{symbol}" + (f" — {evidence.note}" if evidence.note else "")
+
+
+def _held(entry: Checked) -> str:
+    noun = "readers wait" if entry.category == "sync" else "in order"
+    return f"{entry.held} of {entry.total} {noun}"
+
+
+def _area_rows(files: Iterable[FileChange]) -> list[list[str]]:
+    """One row an area, the most changed ones first, the rest summed in a last row."""
+    areas: dict[str, list[FileChange]] = {}
+    for change in files:
+        areas.setdefault(change.area or ".", []).append(change)
+    order = sorted(areas, key=lambda area: (-_size(areas[area]), area))
+    rows = [_area_row(area, areas[area]) for area in order[:_AREAS]]
+    rest = [change for area in order[_AREAS:] for change in areas[area]]
+    if rest:
+        rows.append(_area_row(f"{len(order) - _AREAS} more areas", rest))
+    return rows
+
+
+def _area_row(area: str, files: Sequence[FileChange]) -> list[str]:
+    by_status = [change.status for change in files]
+    numbers = [by_status.count(s) for s in ("added", "modified", "deleted", "renamed")]
+    added = sum(change.added or 0 for change in files)
+    removed = sum(change.removed or 0 for change in files)
+    return [area, *(f"{n:,}" if n else "·" for n in numbers), f"+{added:,} -{removed:,}"]
+
+
+def _size(files: Iterable[FileChange]) -> int:
+    return sum(1 + (change.added or 0) + (change.removed or 0) for change in files)
+
+
+def _busiest(areas: Iterable[str]) -> str:
+    """The three most named areas, and how many there are besides."""
+    counts: dict[str, int] = {}
+    for area in areas:
+        counts[area] = counts.get(area, 0) + 1
+    order = sorted(counts, key=lambda area: (-counts[area], area))
+    more = f" and {count(len(order) - 3, 'more area')}" if len(order) > 3 else ""
+    return ", ".join(f"{area} ({counts[area]})" for area in order[:3]) + more

@@ -1,0 +1,126 @@
+"""Makes text fit for a terminal: control characters made visible, lines wrapped, colour applied."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+
+class Screen(NamedTuple):
+    """What a page is shown on: columns, whether colour is wanted, and how much to show."""
+
+    width: int = 100
+    colour: bool = False
+    verbose: bool = False
+    quiet: bool = False
+
+
+# C0, DEL, C1, soft hyphen, bidirectional and zero-width controls, line separators, surrogates and
+# tags: all that a terminal acts on, reorders or hides instead of showing.
+_UNSAFE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if match[0] == "\n":
+        return "\\n"
+    if match[0] == "\t":
+        return " "
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def printable(text: str) -> str:
+    """One line of ``text`` that a terminal can only show: every control becomes its escape."""
+    return text if text.isprintable() else _UNSAFE.sub(_escape, text)
+
+
+def scrub(value: T) -> T:
+    """The same value with every string in it printable; takes structs and what JSON holds.
+
+    The one place where text of the audited tree is disarmed: a page is built from scrubbed values
+    only.
+    """
+    if isinstance(value, msgspec.Struct):
+        return msgspec.convert(_scrubbed(msgspec.to_builtins(value)), type(value))
+    return _scrubbed(value)  # type: ignore[no-any-return]
+
+
+def _scrubbed(value: Any) -> Any:
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dict):
+        return {_scrubbed(key): _scrubbed(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_scrubbed(item) for item in value]
+    return value
+
+
+def wrap(text: str, width: int, first: str = "", rest: str | None = None) -> list[str]:
+    """``text`` in lines of at most ``width`` columns; words (so: paths) are never cut.
+
+    ``first`` begins the first line and ``rest`` the others (default: as many spaces).
+    """
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=first,
+        subsequent_indent=" " * len(first) if rest is None else rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [first.rstrip()]
+
+
+def count(number: int, noun: str, plural: str = "") -> str:
+    """``1 file``, ``2 files``; ``plural`` where an s does not do."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+class Paint:
+    """Puts SGR codes around text, or nothing where colour is off.
+
+    Only codes that stay readable on light and dark backgrounds: no white, black, yellow or blue.
+    """
+
+    def __init__(self, colour: bool) -> None:
+        self.colour = colour
+
+    def _sgr(self, codes: str, text: str) -> str:
+        return f"\x1b[{codes}m{text}\x1b[0m" if self.colour and text else text
+
+    def bold(self, text: str) -> str:
+        """A place or a heading."""
+        return self._sgr("1", text)
+
+    def dim(self, text: str) -> str:
+        """What can wait: labels, notes."""
+        return self._sgr("2", text)
+
+    def bad(self, text: str) -> str:
+        """Fails the run, or comes from this fork."""
+        return self._sgr("1;31", text)
+
+    def warn(self, text: str) -> str:
+        """Wants attention."""
+        return self._sgr("1;35", text)
+
+    def good(self, text: str) -> str:
+        """In order."""
+        return self._sgr("32", text)
+
+    def note(self, text: str) -> str:
+        """A minor class of finding."""
+        return self._sgr("36", text)
+
+    def severity(self, severity: str, text: str) -> str:
+        """``text`` in the colour of a severity."""
+        if severity in ("critical", "high"):
+            return self.bad(text)
+        return self.warn(text) if severity == "medium" else self.note(text)

@@ -1,0 +1,460 @@
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+from formats.sample import finding, full_report, report
+
+import auditor
+from auditor import cli, config, formats, model, pipeline
+from auditor.errors import UsageProblem
+from auditor.formats.json import load
+from auditor.model import Report, Skipped
+
+ROOT = Path(auditor.__file__).parents[1]
+
+
+class Pipeline:
+    """Stands in for the audit: remembers what was asked for, and answers with ``report``."""
+
+    def __init__(self) -> None:
+        self.report: Report = report()
+        self.problem: BaseException | None = None
+        self.requests: list[pipeline.AuditRequest] = []
+
+    def __call__(
+        self, request: pipeline.AuditRequest, progress: Callable[[str, int, int], None]
+    ) -> Report:
+        self.requests.append(request)
+        progress("extract", 1, 2)
+        if self.problem is not None:
+            raise self.problem
+        return self.report
+
+
+@pytest.fixture(autouse=True)
+def fork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A fork to stand in, and a cache of its own."""
+    root = tmp_path / "fork"
+    (root / ".git").mkdir(parents=True)
+    (root / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    monkeypatch.chdir(root)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    return root
+
+
+@pytest.fixture(autouse=True)
+def audited(monkeypatch: pytest.MonkeyPatch) -> Pipeline:
+    stand_in = Pipeline()
+    monkeypatch.setattr(pipeline, "run", stand_in)
+    return stand_in
+
+
+def test_options_reach_the_pipeline(audited: Pipeline, fork: Path) -> None:
+    (fork / "more").mkdir()
+    words = "--upstream v1 --rev r1 --target t1 --target t2 --select a,b --select c --ignore d"
+    words += " --min-confidence low --origin introduced,regressed --rules more --jobs 3"
+    assert cli.main(words.split()) == 0
+    (request,) = audited.requests
+    assert (request.upstream, request.rev, request.targets) == ("v1", "r1", ("t1", "t2"))
+    assert (request.select, request.ignore) == (("a", "b", "c"), ("d",))
+    assert (request.min_confidence, request.origins) == ("low", ("introduced", "regressed"))
+    assert (request.rules_dirs, request.jobs) == ((Path("more"),), 3)
+    assert request.configuration["min-confidence"] == "low (command line)"
+
+
+def test_without_options_the_folder_one_stands_in_is_audited(audited: Pipeline) -> None:
+    assert cli.main([]) == 0
+    (request,) = audited.requests
+    assert (request.root, request.upstream, request.jobs) == (Path(), None, 0)
+
+
+@pytest.mark.parametrize(
+    ("value", "options", "status"),
+    [
+        (report(), [], 0),
+        (report(finding()), [], 1),
+        (report(finding(severity="medium")), [], 0),
+        (report(finding(severity="medium")), ["--fail-on", "medium"], 1),
+        (report(finding(severity="critical")), ["--fail-on", "never"], 0),
+        (report(skipped=(Skipped("fork", "a.py", "scan", "x"),)), [], 3),
+        (report(skipped=(Skipped("upstream", "a.py", "scan", "x"),)), [], 0),
+        (report(skipped=(Skipped("upstream", "a.py", "scan", "x"),)), ["--strict"], 3),
+        (report(finding(), skipped=(Skipped("fork", "a.py", "scan", "x"),)), ["--strict"], 1),
+    ],
+)
+@pytest.mark.parametrize("form", [[], ["-o", "json"], ["-q"], ["-o", "json=f", "-o", "table=g"]])
+def test_exit_statuses_whatever_the_format(
+    audited: Pipeline, value: Report, options: list[str], status: int, form: list[str]
+) -> None:
+    audited.report = value
+    assert cli.main([*options, *form]) == status
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--upstrem", "v1"], "No such option"),
+        (["nonsense"], "No such command 'nonsense'"),
+        (["--fail-on", "hgh"], "did you mean high?"),
+        (["--jobs", "x"], "not a valid integer"),
+        (["-o", "xml"], "--output: 'xml' is none of table, json"),
+        (["-C", "nowhere"], "-C nowhere: there is no such folder"),
+        (["-v", "-q"], "exclude each other"),
+        (["--config", "none.toml"], "none.toml: cannot be read"),
+        (["--fail-on", "low", "rules"], "--fail-on means nothing to 'audit rules'"),
+        (["explain", "abcdef123456"], "there is no report of this fork;"),
+        (["explain", "ungated-bufer-read"], "did you mean ungated-buffer-read"),
+        (["explain", "--report", "none.json", "abcdef123456"], "No such file"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_status_2(
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("audit: ")
+    assert told in err
+    assert err.count("\n") == 1
+
+
+def test_a_problem_of_the_pipeline_is_one_line_and_harmless(
+    audited: Pipeline, capsys: pytest.CaptureFixture[str]
+) -> None:
+    audited.problem = UsageProblem("no upstream; the closest tag is v0\x1b[2J")
+    assert cli.main([]) == 2
+    assert capsys.readouterr().err == "audit: no upstream; the closest tag is v0\\x1b[2J\n"
+
+
+def test_a_defect_of_the_tool_asks_for_a_report_and_shows_where_only_if_asked(
+    audited: Pipeline, capsys: pytest.CaptureFixture[str]
+) -> None:
+    audited.problem = RuntimeError("boom\nsecond line")
+    assert cli.main([]) == 2
+    plain = capsys.readouterr().err
+    assert plain.count("\n") == 1
+    assert "RuntimeError: boom;" in plain
+    assert "report it" in plain
+    assert cli.main(["-v"]) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_ctrl_c_is_one_line_and_status_130(
+    audited: Pipeline, capsys: pytest.CaptureFixture[str]
+) -> None:
+    audited.problem = KeyboardInterrupt()
+    assert cli.main([]) == 130
+    assert capsys.readouterr().err.split() == ["audit:", "interrupted"]
+
+
+def test_the_later_value_wins_between_the_group_the_sub_command_and_the_file(
+    fork: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (fork / "audit.toml").write_text('fail-on = "info"\nmin-confidence = "low"\n')
+    seen: list[config.Settings] = []
+
+    @cli.cli.command("probe")
+    @cli.run_options()
+    @click.pass_context
+    def probe(context: click.Context, /, **_: object) -> None:
+        seen.append(cli._settings(context))
+
+    try:
+        assert cli.main(["probe"]) == 0
+        assert cli.main(["--fail-on", "low", "--select", "a", "probe", "--select", "b"]) == 0
+        assert cli.main(["--fail-on", "low", "probe", "--fail-on", "critical"]) == 0
+    finally:
+        del cli.cli.commands["probe"]
+    assert [settings.fail_on for settings in seen] == ["info", "low", "critical"]
+    assert [settings.select for settings in seen] == [(), ("b",), ()]
+    assert {settings.min_confidence for settings in seen} == {"low"}
+
+
+def test_json_to_standard_output_and_files(
+    audited: Pipeline, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    audited.report = full_report()
+    file = tmp_path / "out.json"
+    assert cli.main(["-o", "json"]) == 1
+    on_stdout = capsys.readouterr().out
+    assert cli.main(["-o", f"json={file}"]) == 1
+    assert file.read_text() == on_stdout
+    assert json.loads(on_stdout)["schema"] == "audit/1"
+    assert capsys.readouterr().out.startswith("4 findings at or above high")
+    assert str(tmp_path) not in on_stdout
+
+
+def test_a_table_in_a_file_has_no_colour(audited: Pipeline, tmp_path: Path) -> None:
+    audited.report = full_report()
+    file = tmp_path / "out.txt"
+    cli.main(["--color", "-o", f"table={file}", "-o", "json"])
+    assert file.read_text().startswith("4 findings")
+    assert "\x1b" not in file.read_text()
+
+
+@pytest.mark.parametrize("target", ["none/out.json", "folder"])
+def test_a_file_that_cannot_be_written_is_status_2(
+    audited: Pipeline, fork: Path, target: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (fork / "folder").mkdir()
+    audited.report = report(finding())
+    assert cli.main(["-o", f"json={target}"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"audit: cannot write {target}: ")
+    assert err.count("\n") == 1
+
+
+def test_a_report_replaces_a_file_at_once_through_a_link_and_leaves_devices_alone(
+    fork: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (fork / "real.json").write_text("old")
+    (fork / "link.json").symlink_to("real.json")
+    assert cli.main(["-o", "json=link.json"]) == 0
+    assert (fork / "link.json").is_symlink()
+    assert (fork / "real.json").read_text().startswith("{")
+    assert cli.main(["-o", "json=/dev/null"]) == 0
+    assert Path("/dev/null").is_char_device()
+    assert sorted(path.name for path in fork.iterdir()) == [".git", "link.json", "real.json"]
+
+    def full(_: Path, target: Path) -> Path:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    assert cli.main(["-o", "json=real.json"]) == 2
+    assert (fork / "real.json").read_text().startswith("{")
+    assert sorted(path.name for path in fork.iterdir()) == [".git", "link.json", "real.json"]
+
+
+@pytest.mark.parametrize("no_color", ["", "1"])
+@pytest.mark.parametrize(
+    ("options", "coloured"), [([], False), (["--color"], True), (["--no-color"], False)]
+)
+def test_colour_on_a_pipe_only_where_it_is_asked_for(
+    audited: Pipeline,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    coloured: bool,
+    no_color: str,
+) -> None:
+    audited.report = full_report()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NO_COLOR", no_color)
+        cli.main(options)
+    assert ("\x1b[" in capsys.readouterr().out) is coloured
+
+
+def on_terminal(
+    command: str, tmp_path: Path, columns: int = 80, **environment: str
+) -> tuple[int, str]:
+    """Runs python code with every stream on a terminal of that width; its status and output."""
+    main, other = os.openpty()
+    fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    process = subprocess.Popen(
+        [sys.executable, "-c", command],
+        stdin=other,
+        stdout=other,
+        stderr=other,
+        env=child_environment(tmp_path, TERM="xterm", **environment),
+    )
+    os.close(other)
+    output = b""
+    while True:
+        try:
+            piece = os.read(main, 65536)
+        except OSError:
+            break
+        if not piece:
+            break
+        output += piece
+    os.close(main)
+    return process.wait(), output.decode().replace("\r\n", "\n")
+
+
+def child_environment(tmp_path: Path, **more: str) -> dict[str, str]:
+    kept = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "COLUMNS", "LINES")}
+    path = os.pathsep.join((str(ROOT), str(ROOT / "tests")))
+    return {**kept, "PYTHONPATH": path, "XDG_CACHE_HOME": str(tmp_path / "cache"), **more}
+
+
+STAND_IN = """
+import sys
+from formats.sample import full_report
+from auditor import cli, pipeline
+
+def run(request, progress):
+    progress("extract", 1, 2)
+    return full_report()
+
+pipeline.run = run
+sys.exit(cli.main({arguments!r}))
+"""
+
+
+def test_on_a_terminal_there_is_colour_progress_and_its_width(tmp_path: Path) -> None:
+    status, output = on_terminal(STAND_IN.format(arguments=[]), tmp_path, columns=72)
+    assert status == 1
+    assert output.startswith("\r\x1b[2Kextract  50 %\r\x1b[2K\x1b[1;31m4 findings at or above")
+    messages = [line for line in output.split("\n") if line.startswith("  reads index_k")]
+    assert messages
+    assert {len(line) for line in messages} <= set(range(60, 73))
+    status, quiet = on_terminal(STAND_IN.format(arguments=["-q"]), tmp_path)
+    assert "extract" not in quiet
+    _, plain = on_terminal(STAND_IN.format(arguments=["-q"]), tmp_path, NO_COLOR="1")
+    assert "\x1b" not in plain
+
+
+def test_a_reader_that_stops_reading_changes_nothing(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    process = subprocess.run(
+        [sys.executable, "-c", STAND_IN.format(arguments=["-o", "json=kept.json", "-o", "table"])],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        env=child_environment(tmp_path),
+        check=False,
+    )
+    os.close(writing)
+    assert (process.returncode, process.stderr) == (1, b"")
+    assert len(load(Path("kept.json"))) == 7
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_status_2(tmp_path: Path) -> None:
+    with Path("/dev/full").open("wb") as full:
+        process = subprocess.run(
+            [sys.executable, "-c", STAND_IN.format(arguments=[])],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=child_environment(tmp_path),
+            check=False,
+        )
+    assert process.returncode == 2
+    assert process.stderr == b"audit: cannot write the report: No space left on device\n"
+
+
+def test_an_output_that_knows_ascii_only(tmp_path: Path) -> None:
+    process = subprocess.run(
+        [sys.executable, "-c", STAND_IN.format(arguments=["-q"])],
+        capture_output=True,
+        env=child_environment(tmp_path, PYTHONIOENCODING="ascii"),
+        check=False,
+    )
+    assert (process.returncode, process.stderr) == (1, b"")
+    assert b"4 findings at or above high" in process.stdout
+
+
+def test_verbose_says_where_the_time_went(capsys: pytest.CaptureFixture[str]) -> None:
+    cli.main(["-v"])
+    err = capsys.readouterr().err
+    assert [line.split()[0] for line in err.splitlines()] == ["scan", "extract", "all"]
+    assert "1.710 s" in err
+
+
+def test_nothing_but_the_report_is_on_standard_output_and_nothing_is_on_the_other(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cli.main([])
+    out, err = capsys.readouterr()
+    assert out.startswith("nothing at or above high · exit 0\n")
+    assert err == ""
+
+
+def test_a_finding_of_the_last_report_is_explained(
+    audited: Pipeline, fork: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (fork / "pool.py").write_text("class P:\n    def get(self):\n        return self.k[0]\n")
+    place = {"path": "pool.py", "symbol": "P.get", "line": 3, "end_line": 3, "evidence": ()}
+    audited.report = report(finding(**place))
+    (fork / "python").mkdir()
+    cli.main([])
+    capsys.readouterr()
+    for where in (".", "python"):
+        assert cli.main(["explain", "-C", where, "3f2a9c"]) == 0
+        assert "  >     3          return self.k[0]" in capsys.readouterr().out
+
+
+def test_a_finding_of_a_report_that_came_from_elsewhere_is_explained(
+    audited: Pipeline, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    audited.report = full_report()
+    file = tmp_path / "report.json"
+    cli.main(["-o", f"json={file}"])
+    capsys.readouterr()
+    assert cli.main(["explain", "--report", str(file), "dd44dd"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("python/sglang/srt/layers/attention/layer_split.py:470\n")
+    assert "the file is not here" in out
+
+
+def test_a_cache_that_cannot_be_written_is_no_problem(tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file")
+    assert cli.main([]) == 0
+
+
+def test_rules_are_explained_and_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["rules"]) == 0
+    assert "ungated-buffer-read" in capsys.readouterr().out
+    assert cli.main(["rules", "-o", "json"]) == 0
+    assert "ungated-buffer-read" in {rule["id"] for rule in json.loads(capsys.readouterr().out)}
+    assert cli.main(["explain", "ungated-buffer-read"]) == 0
+    out = capsys.readouterr().out
+    assert "# error: [ungated-buffer-read]" in out
+    assert "What to do" in out
+
+
+def test_help_lists_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--help"]) == 0
+    text = capsys.readouterr().out
+    for option in (*config.OPTIONS, "config", "isolated", "version"):
+        assert f"--{option}" in text
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"audit, version {auditor.__version__}\n"
+
+
+def test_the_words_in_the_help_are_those_of_the_model() -> None:
+    assert cli.SEVERITY.split("|") == [*model.SEVERITIES, "never"]
+    assert cli.CONFIDENCE.split("|") == [*model.CONFIDENCES]
+    assert cli.ORIGIN.split("|") == [*model.ORIGINS]
+    assert cli.FORMAT.split("|") == [*formats.NAMES]
+
+
+def test_help_and_version_import_nothing_heavy(tmp_path: Path) -> None:
+    heavy = ("msgspec", "tabulate", "git", "libcst", "yaml", "unidiff", "auditor.formats")
+    code = f"""
+import sys
+from auditor.cli import main
+status = main(["--help"]) or main(["--version"])
+print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr)
+sys.exit(status)
+"""
+    process = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env=child_environment(tmp_path),
+        check=True,
+    )
+    assert process.stderr == "[]\n"
+
+
+def test_python_dash_m(tmp_path: Path) -> None:
+    process = subprocess.run(
+        [sys.executable, "-m", "auditor", "--version"],
+        capture_output=True,
+        text=True,
+        env=child_environment(tmp_path),
+        check=True,
+    )
+    assert process.stdout.startswith("audit, version ")
