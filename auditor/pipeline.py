@@ -33,7 +33,7 @@ from auditor.rulebook import CheckName, Rule, Rulebook
 from auditor.rulebook import load as load_rules
 from auditor.source.facts import ModuleFacts
 from auditor.source.index import SourceIndex
-from auditor.source.scout import scout
+from auditor.source.scout import Scout, Scouted, waiting_pattern
 from auditor.source.store import FactStore
 from auditor.triage.findings import Witness, hidden_counts, triage
 
@@ -201,8 +201,7 @@ class _Audit:
     def run(
         self, snapshots: Sequence[Snapshot]
     ) -> tuple[list[Finding], list[Checked], list[Skipped]]:
-        views = [self._view(s, i, len(snapshots)) for i, s in enumerate(snapshots)]
-        self.store.save()
+        views = self._views(snapshots)
         fork, others = views[0], views[1:]
         hits: list[tuple[Rule, Hit]] = []
         checked: list[Checked] = []
@@ -226,24 +225,66 @@ class _Audit:
         placed = [_placed(row, report_path) for row in checked]
         return findings, placed, self.skipped
 
-    def _view(self, snapshot: Snapshot, number: int, total: int) -> View:
-        with self.clock.stage("read", number, total):
-            sources = dict(snapshot.read_python())
+    def _views(self, snapshots: Sequence[Snapshot]) -> list[View]:
+        """Read every side; what one side calls a gate is looked for on all."""
+        total = len(snapshots)
+        scouts: list[Scout] = []
+        for number, snapshot in enumerate(snapshots):
+            with self.clock.stage("read", number, total):
+                sources = dict(snapshot.read_python())
+            scouts.append(Scout(sources, self.book.vocabulary, self._facts(snapshot, sources)))
+        with self.clock.stage("scout"):
+            shared = _merged(scout.find_gates() for scout in scouts)
+            shared = _merged(scout.find_families(shared) for scout in scouts)
+            changed = self._changed_waits(scouts)
+            chosen = [scout.find_readers(shared, changed) for scout in scouts]
+        self.store.save()
+        views: list[View] = []
+        for number, (snapshot, scout, names) in enumerate(
+            zip(snapshots, scouts, chosen, strict=True)
+        ):
+            with self.clock.stage("analyse", number, total):
+                index = SourceIndex(scout.modules)
+                vocabulary = self.book.vocabulary
+                view = View(
+                    snapshot.side, snapshot.ref, scout.sources, names, index, vocabulary
+                )
+                _ = view.readings.readings
+            views.append(view)
+        return views
 
+    def _facts(
+        self, snapshot: Snapshot, sources: Mapping[str, bytes]
+    ) -> Callable[[Iterable[str]], Mapping[str, ModuleFacts]]:
         def facts(paths: Iterable[str]) -> Mapping[str, ModuleFacts]:
             found, failed = self.store.facts({path: sources[path] for path in paths})
             for path, reason in failed.items():
                 place = snapshot.report_path(path)
-                self.skipped.append(Skipped(snapshot.side, place, "parse", reason))
+                skipped = Skipped(snapshot.side, place, "parse", reason)
+                if skipped not in self.skipped:
+                    self.skipped.append(skipped)
             return found
 
-        with self.clock.stage("scout", number, total):
-            scouted = scout(sources, self.book.vocabulary, facts)
-            index = SourceIndex(facts(scouted.paths))
-        view = View(snapshot.side, snapshot.ref, sources, scouted, index, self.book.vocabulary)
-        with self.clock.stage("analyse", number, total):
-            _ = view.readings.readings
-        return view
+        return facts
+
+    def _changed_waits(self, scouts: Sequence[Scout]) -> set[str]:
+        """Files that wait on some side and differ from the fork's."""
+        pattern = waiting_pattern(self.book.vocabulary)
+        fork = scouts[0].sources
+        changed: set[str] = set()
+        for scout in scouts[1:]:
+            for path in fork.keys() | scout.sources.keys():
+                mine, theirs = fork.get(path), scout.sources.get(path)
+                if mine != theirs and any(d and pattern.search(d) for d in (mine, theirs)):
+                    changed.add(path)
+        return changed
+
+
+def _merged(names: Iterable[Scouted]) -> Scouted:
+    shared = Scouted()
+    for one in names:
+        shared = shared.merge(one)
+    return shared
 
 
 def _placed(row: Checked, report_path: Callable[[Side, str], str]) -> Checked:

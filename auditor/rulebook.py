@@ -96,6 +96,15 @@ class Vocabulary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             **{name: getattr(self, name) | getattr(other, name) for name in self.__struct_fields__}
         )
 
+    def may_take_index(self, name: str) -> bool:
+        """Whether a wait of that name can be told an index of what to wait for.
+
+        A keyed one always is; of the event waits only those named for nothing else: ``wait(i)``
+        may, ``wait_event(e)`` is told the event.
+        """
+        kind = self.primitive_waits.get(name)
+        return kind == "keyed" or (kind == "event" and len(words(name)) == 1)
+
     def verb(self, name: str) -> str:
         """What a function's name says it does: its first word that is not a ``verb_prefixes``.
 

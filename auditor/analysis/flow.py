@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from auditor.analysis.values import (
     ELEMENT,
+    FIXED,
     LOOP,
     NO_KEYS,
     NOTHING,
@@ -177,6 +178,7 @@ class _Walk:
 
     def run(self) -> Summary:
         self.bind_parameters()
+        self.enter_decorators()
         self.block(self.function.facts.body)
         for function, state in list(self.unused.values()):
             # Handed out rather than called: its body runs later, with what is held by then at least.
@@ -213,6 +215,28 @@ class _Walk:
                 types = self.index.annotation_types(self.function, parameter.annotation)
             path = (f"param:{parameter.name}",)
             self.state.env[parameter.name] = Value(frozenset((path,)), types=types)
+
+    def enter_decorators(self) -> None:
+        """Hold what a decorator's wrapper waits on before it calls on."""
+        for name in self.function.facts.decorators:
+            made = self.index.function_in(self.function, name) if name else None
+            if made is None:
+                continue
+            for stmt in f.statements(made.facts.body):
+                if isinstance(stmt, f.Define):
+                    wrapper = Function(made.path, stmt.function, self.function.owner)
+                    summary = self.evaluator.summary(wrapper, self.context)
+                    self.hold_as(wrapper, summary)
+
+    def hold_as(self, wrapper: Function, summary: Summary | None) -> None:
+        theirs = [p.name for p in wrapper.facts.parameters]
+        mine = [p.name for p in self.function.facts.parameters]
+        names = dict(zip(theirs, mine, strict=False))
+        for token, keys in summary.exit_held if summary is not None else ():
+            if token[0] == "self":
+                own = None if keys is None else frozenset(names.get(k, k) for k in keys)
+                add_held(self.state.held, token, own)
+                self.state.may |= {token}
 
     def place(self, line: int, column: int = 1) -> Place:
         return Place(self.function.path, self.function.facts.qualname, line, column)
@@ -325,8 +349,25 @@ class _Walk:
         self.settle_optional(test, before, yes, no)
         self.state = no
         orelse()
+        conditional = self.switched(test, before, yes, no)
         before.become((yes, no))
+        if not before.dead:
+            for token, keys in conditional:
+                add_held(before.held, token, keys)
         self.state = before
+
+    def switched(
+        self, test: f.Expr, before: State, yes: State, no: State
+    ) -> list[tuple[Path, Keys | None]]:
+        """Waits that a parameter switches: ``if wait: …`` holds where the caller says so."""
+        if not isinstance(test, f.Name) or yes.dead or no.dead:
+            return []
+        roots = [p[0] for p in self.peek(test) if len(p) == 1 and p[0].startswith("param:")]
+        if len(roots) != 1:
+            return []
+        switch = "?" + roots[0].removeprefix("param:")
+        gained = [(t, k) for t, k in yes.held.items() if t not in no.held and t in yes.may]
+        return [((switch, *t), k) for t, k in gained if not t[0].startswith("?")]
 
     def settle_optional(self, test: f.Expr, before: State, yes: State, no: State) -> None:
         """Count ``if gate is not None and index is not None: gate.wait(index)`` as the wait."""
@@ -383,7 +424,27 @@ class _Walk:
                     owner = self.peek(test.args[0])
                     return nothing, frozenset((*p, name.text) for p in owner)
             return nothing, nothing
-        return nothing, self.peek(test)
+        inner = self.absent_by_property(test)
+        return inner if inner is not None else (nothing, self.peek(test))
+
+    def absent_by_property(self, test: f.Expr) -> tuple[frozenset[Path], frozenset[Path]] | None:
+        """The same of a property, or a method without arguments, that only answers a test."""
+        access = test
+        if isinstance(test, f.Call) and not test.args and not test.keywords:
+            access = test.func
+        if not isinstance(access, f.Attr):
+            return None
+        owners = self.peek(access.value)
+        for key in sorted(self.path_types(owners)):
+            found = self.index.method(key, access.name)
+            if found is None or (access is test and not is_property(found.facts)):
+                continue
+            body = found.facts.body
+            if len(body) == 1 and isinstance(body[0], f.Exit) and body[0].value is not None:
+                walk = _Walk(self.evaluator, found, key)
+                walk.bind_parameters()
+                return _rebased(walk.absent(body[0].value), owners)
+        return None
 
     def peek(self, expr: f.Expr) -> frozenset[Path]:
         """The paths of a plain access expression, without evaluating anything."""
@@ -433,12 +494,12 @@ class _Walk:
                 return Value(parts=tuple(self.member(self.expr(a), loop) for a in source.args))
         return self.member(value, frozenset((LOOP,)))
 
-    def member(self, value: Value, keys: Keys) -> Value:
+    def member(self, value: Value, keys: Keys, step: str = ELEMENT) -> Value:
         """A member of a container."""
         if value.parts:
             inner = join_values(value.parts)
             return replace(inner, deps=inner.deps | keys)
-        return value.step(ELEMENT, value.types, keys)
+        return value.step(step, value.types, keys)
 
     def attempt(self, stmt: f.Try) -> None:
         before = self.state.fork()
@@ -514,7 +575,8 @@ class _Walk:
                 self.state.env = saved
                 return NOTHING
             case f.Const():
-                return Value(text=expr.text, none=expr.kind == "none")
+                off = expr.kind == "none" or (expr.kind == "bool" and expr.text == "False")
+                return Value(text=expr.text, none=off)
 
     def name(self, name: str) -> Value:
         found = self.state.env.get(name)
@@ -544,7 +606,8 @@ class _Walk:
             position = int(expr.index.text)
             if position < len(value.parts):
                 return value.parts[position]
-        found = self.member(value, index.keys)
+        fixed = isinstance(expr.index, f.Const) and expr.index.kind == "int"
+        found = self.member(value, index.keys, FIXED if fixed else ELEMENT)
         if any(map(is_element, value.paths)) or value.parts:
             return found  # a part of an element that was taken before
         return found.at(self.place(expr.line, expr.column))
@@ -665,7 +728,7 @@ class _Walk:
         arguments, keywords = self.arguments(expr)
         by_name: dict[str, set[Path]] = {}
         for path in callee.paths:
-            if len(path) > 1 and path[-1] != ELEMENT and not path[-1].endswith(RESULT):
+            if len(path) > 1 and path[-1] not in (ELEMENT, FIXED) and not path[-1].endswith(RESULT):
                 by_name.setdefault(path[-1], set()).add(path[:-1])
         for name, receivers in sorted(by_name.items()):
             types = self.path_types(receivers)
@@ -683,7 +746,7 @@ class _Walk:
             if path[0] == "self" and self.context is not None:
                 types = frozenset((self.context,))
             for step in path[1:]:
-                if step != ELEMENT and not step.endswith(RESULT):
+                if step not in (ELEMENT, FIXED) and not step.endswith(RESULT):
                     types = frozenset().union(
                         *(self.index.attribute_types(key, step) for key in types)
                     )
@@ -707,7 +770,7 @@ class _Walk:
             return receiver
         kind = self.words.primitive_waits.get(name)
         if kind is not None and not receiver.parts:
-            self.wait(kind, receiver, arguments, keywords, expr)
+            self.wait(name, receiver, arguments, keywords, expr)
             return NOTHING
         self.note_call(receiver, name, arguments, keywords, expr, used)
         known = self.dispatch(receiver, name, arguments, keywords, expr)
@@ -865,15 +928,16 @@ class _Walk:
 
     def wait(
         self,
-        kind: str,
+        name: str,
         receiver: Value,
         arguments: tuple[Value, ...],
         keywords: tuple[tuple[str, Value], ...],
         expr: f.Call,
     ) -> None:
+        kind: str = self.words.primitive_waits[name]
         keys = _keys_of(arguments, keywords)
         given = bool(arguments or keywords)
-        if kind == "event" and given and arguments and not _names_time(keywords) and keys:
+        if self.words.may_take_index(name) and arguments and not _names_time(keywords) and keys:
             kind = "keyed"  # tracker.wait(layer): the index says for what
         if kind == "keyed":
             for token in sorted(receiver.paths):
@@ -1008,6 +1072,17 @@ class _Walk:
         self.reads[read] = None
 
 
+def _rebased(
+    pair: tuple[frozenset[Path], frozenset[Path]], owners: frozenset[Path]
+) -> tuple[frozenset[Path], frozenset[Path]]:
+    """Paths from self as paths from each owner."""
+
+    def moved(paths: frozenset[Path]) -> frozenset[Path]:
+        return frozenset((*o, *p[1:]) for p in paths if p[0] == "self" for o in owners)
+
+    return moved(pair[0]), moved(pair[1])
+
+
 def _is_super(expr: f.Expr) -> bool:
     return isinstance(expr, f.Call) and expr.func == f.Name("super")
 
@@ -1065,6 +1140,9 @@ def _bind(
         if parameter.name in named:
             binding[f"param:{parameter.name}"] = named.pop(parameter.name)
     for parameter in parameters:
+        if parameter.default in ("none", "false"):
+            binding.setdefault(f"param:{parameter.name}", Value(none=True))
+    for parameter in parameters:
         if parameter.kind == "double":
             binding[f"param:{parameter.name}"] = join_values(named.values())
     return binding
@@ -1074,6 +1152,15 @@ def _paths(path: Path, binding: dict[str, Value]) -> list[Path]:
     root = path[0]
     if root.startswith(("global:", "local:")) or root == "*":
         return [path]
+    if root.startswith("?"):
+        given = binding.get(f"param:{root[1:]}", NOTHING)
+        if given.none:
+            return []
+        switches = [p[0] for p in given.paths if len(p) == 1 and p[0].startswith("param:")]
+        inner = _paths(path[1:], binding)
+        if len(switches) == 1:
+            return [(f"?{switches[0].removeprefix('param:')}", *p) for p in inner]
+        return inner
     value = binding.get(root)
     if value is None or value.none:
         return []

@@ -31,7 +31,8 @@ class Reading:
     """One method's read of one attribute of its object, on objects of ``context``.
 
     ``gated``: a gate is held on every path; ``partial``: it was waited on along some; ``late``: the
-    method waits, but only after the read. ``gate`` is the receiver waited on, as text.
+    method waits, but only after the read; ``waits``: it waits at all. ``gate`` is the receiver
+    waited on, as text.
     """
 
     context: ClassKey
@@ -41,12 +42,13 @@ class Reading:
     gated: bool
     partial: bool
     late: bool
+    waits: bool
     gate: str
 
     @property
     def optional(self) -> bool:
         """Whether the gate is one that a caller may leave out."""
-        return self.gate.startswith("param:")
+        return self.gate.startswith(("param:", "?"))
 
     @property
     def delegated(self) -> bool:
@@ -80,18 +82,7 @@ class Readings:
             for base in self.index.classes[key].mro:
                 related.add(base)
                 related.update(self.index.subclasses.get(base, ()))
-        waiting = {key for key in related if self._waits(key)}
-        return tuple(sorted(waiting))
-
-    def _waits(self, key: ClassKey) -> bool:
-        """Whether the class, a base or a subclass waits, rather than only holding a gate."""
-        primitive = self.words.primitive_waits.keys()
-        for base in (*self.index.classes[key].mro, *self.index.subclasses.get(key, ())):
-            for method in self.index.classes[base].methods.values():
-                mentions = set(method.facts.mentions)
-                if mentions & self.gates and mentions & primitive:
-                    return True
-        return False
+        return tuple(sorted(related))
 
     def _votes(self) -> Mapping[str, tuple[ClassKey, ...]]:
         """Method names that only families use for reading or waiting → the classes meant."""
@@ -122,9 +113,34 @@ class Readings:
                 return True
         return False
 
+    def calls_wrapper(self, function: Function) -> bool:
+        """Whether a function calls a method or function that names a gate."""
+        if function.owner is not None and self._calls_wrapper(function.owner, function):
+            return True
+        for name in function.facts.mentions:
+            found = self.index.function_in(function, name)
+            if found is not None and self.gates & set(found.facts.mentions):
+                return True
+        return False
+
     def summary(self, function: Function, context: ClassKey | None) -> Summary:
         """The summary of a function; empty where it recurses without end."""
         return self.evaluator.summary(function, context) or Summary()
+
+    def types_of(self, function: Function, path: Path) -> frozenset[ClassKey]:
+        """The known classes of the object at the end of an access path in a function."""
+        types: frozenset[ClassKey] = frozenset()
+        if path[0] == "self" and function.owner is not None:
+            types = frozenset((function.owner,))
+        elif path[0].startswith("param:"):
+            parameter = function.parameter(path[0].removeprefix("param:"))
+            if parameter is not None and parameter.annotation is not None:
+                types = self.index.annotation_types(function, parameter.annotation)
+        for step in path[1:]:
+            if step.isidentifier():
+                inner = (self.index.attribute_types(key, step) for key in types)
+                types = frozenset().union(*inner)
+        return types
 
     # -- what a method is for --------------------------------------------------------------------
 
@@ -233,7 +249,7 @@ class Readings:
             if read.path[0] != "self" or len(read.path) < 2 or read.path[1] in self.gates:
                 continue
             held = self.gate_held(read, context)
-            after = any(
+            after = read.use != "return" and any(
                 w.line > read.line and not self._void(w.token, context)
                 for w in waited
                 if w.token not in read.may
@@ -247,6 +263,7 @@ class Readings:
                 held is not None,
                 bool(may),
                 after,
+                bool(waited),
                 ".".join(held) if held else "",
             )
 

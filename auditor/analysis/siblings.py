@@ -9,25 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
 
+from auditor.analysis.gaps import Gap, Shape, Sibling
 from auditor.analysis.readings import Reading, Readings, key_parameters, reads_elements
-from auditor.analysis.values import RESULT, SELF, CallSite, Place, Read
+from auditor.analysis.values import ELEMENT, RESULT, SELF, CallSite, Path, Place, Read
 from auditor.model import Confidence, Reach, Side
-from auditor.source.index import ClassKey, Function
-
-Shape = Literal[
-    "dropped-parameter",
-    "optional",
-    "late",
-    "partial",
-    "override",
-    "delegate",
-    "bypass",
-    "ungated",
-    "removed",
-]
-"""How a read misses its gate; each rule owns one, the most specific shape wins."""
+from auditor.source.index import ClassKey, Function, is_property
 
 _FEWEST_PEERS = 3
 """Gated getters that a class needs before they speak for a buffer that only one method reads."""
@@ -37,20 +24,6 @@ from 50 % locked accesses on; a getter's neighbours are weaker evidence than acc
 field, so the bar is higher."""
 
 
-@dataclass(frozen=True, order=True)
-class Sibling:
-    """A reader that waits: where, on which side, for which gate, and where it waits."""
-
-    side: Side
-    path: str
-    symbol: str
-    line: int
-    root: str
-    gate: str
-    name: str
-    keys: tuple[str, ...]
-
-
 @dataclass(frozen=True)
 class SiblingNorm:
     """Gated readers by (class name, attribute), and by class name, over all sides."""
@@ -58,27 +31,6 @@ class SiblingNorm:
     by_buffer: Mapping[tuple[str, str], tuple[Sibling, ...]]
     by_class: Mapping[str, tuple[Sibling, ...]]
     symbols: Mapping[tuple[str, str], tuple[Sibling, ...]]
-
-
-@dataclass(frozen=True)
-class Gap:
-    """A read that misses the gate of its siblings."""
-
-    shape: Shape
-    function: Function
-    context: ClassKey
-    roots: tuple[str, ...]
-    line: int
-    column: int
-    siblings: tuple[Sibling, ...]
-    unguarded: int
-    confidence: Confidence
-    reach: Reach
-    reach_reason: str
-    cause: str
-    gate: str
-    callers: tuple[Place, ...] = ()
-    detail: str = ""
 
 
 def learn(sides: Sequence[tuple[Side, Readings]]) -> SiblingNorm:
@@ -220,13 +172,14 @@ class Judge:
             own = reading.partial or reading.late
             if siblings or own:
                 by_root[reading.root] = siblings
-        weak = False
+        weak = ""
         if not by_root:
             peers = self._peers(candidate)
+            weak = "peers" if peers else "role"
+            peers = peers or self._role(candidate)
             if not peers:
                 return None
             by_root = {candidate.readings[0].root: peers}
-            weak = True
         chosen = [r for r in candidate.readings if r.root in by_root]
         first = min(chosen, key=lambda r: (r.read.line, r.read.column))
         siblings = tuple(dict.fromkeys(s for found in by_root.values() for s in found))
@@ -251,7 +204,7 @@ class Judge:
     ) -> Shape:
         if any(self._omitting(r) for r in chosen):
             return "optional"
-        if any(r.partial for r in chosen):
+        if any(r.partial for r in chosen) or self._elsewhere_gated(candidate, chosen):
             return "partial"
         if any(r.late for r in chosen):
             return "late"
@@ -262,6 +215,19 @@ class Judge:
         if all(r.delegated for r in chosen):
             return "delegate"
         return "ungated"
+
+    def _elsewhere_gated(self, candidate: _Candidate, chosen: Sequence[Reading]) -> bool:
+        """Whether the method reads the same buffer behind the gate on another path."""
+        roots = {r.root for r in chosen}
+        taken = {r.read.origin for r in chosen}
+        return any(
+            r.gated
+            and r.waits
+            and r.root in roots
+            and r.read.origin not in taken
+            and reads_elements(r.read)
+            for r in self.readings.of_method(candidate.context, candidate.function)
+        )
 
     def _overrides_gated(self, candidate: _Candidate) -> bool:
         name = candidate.function.facts.name
@@ -294,6 +260,32 @@ class Judge:
             return ()
         return tuple(gated[other] for other in sorted(gated))
 
+    def _role(self, candidate: _Candidate) -> tuple[Sibling, ...]:
+        """The same method of other classes in the same role (under a common base) that waits."""
+        name = candidate.function.facts.name
+        mro = self.index.classes[candidate.context].mro
+        common = [base for base in mro[1:] if name in self.index.classes[base].methods]
+        cousins = {k for base in common for k in self.index.subclasses.get(base, ())} - {mro[0]}
+        waiting: dict[ClassKey, Sibling] = {}
+        others = 0
+        for key in sorted(cousins):
+            method = self.index.classes[key].methods.get(name)
+            if method is None:
+                continue
+            reads = [r for r in self.readings.of_method(key, method) if self._reads(r)]
+            gated = [r for r in reads if _is_gated_reader(self.readings, r)]
+            if gated:
+                waiting[key] = _sibling(self.side, gated[0])
+            elif reads:
+                others += 1
+        share = len(waiting) / (len(waiting) + others + 1)
+        if len(waiting) < _FEWEST_PEERS or share < _PEER_SHARE:
+            return ()
+        return tuple(waiting.values())
+
+    def _reads(self, reading: Reading) -> bool:
+        return reads_elements(reading.read) and bool(key_parameters(reading.read))
+
     def _in_force(self, context: ClassKey) -> Iterator[Function]:
         seen: set[str] = set()
         for method in self.readings.index.methods(context):
@@ -306,8 +298,13 @@ class Judge:
     def _omitting(self, reading: Reading) -> list[tuple[Function, CallSite]]:
         """Calls of a method that do not hand over the gate which it would wait on."""
         summary = self.readings.summary(reading.function, reading.context)
-        gates = {w.token[0] for w in summary.waits if w.token[0].startswith("param:")}
-        gates = {g.removeprefix("param:") for g in gates if self.readings.is_gate((g,))}
+        roots = {w.token[0] for w in summary.waits if w.token[0].startswith("param:")}
+        gates = {g.removeprefix("param:") for g in roots if self.readings.is_gate((g,))}
+        gates |= {
+            token[0][1:]
+            for token, _ in reading.read.held
+            if token[0].startswith("?") and self.readings.is_gate(token)
+        }
         if not gates:
             return []
         return self._omitted(reading.function, reading.context, frozenset(gates))
@@ -320,6 +317,8 @@ class Judge:
             found: list[tuple[Function, CallSite]] = []
             for user, owner in self._functions():
                 if method.facts.name not in user.facts.mentions:
+                    continue
+                if self.readings.duty(user.facts.name):
                     continue
                 for call in self.readings.summary(user, owner).calls:
                     if call.name != method.facts.name or _hands_over(call, method, gates):
@@ -463,10 +462,10 @@ class Judge:
         )
 
     def _confidence(
-        self, chosen: Sequence[Reading], siblings: Sequence[Sibling], unguarded: int, weak: bool
+        self, chosen: Sequence[Reading], siblings: Sequence[Sibling], unguarded: int, weak: str
     ) -> Confidence:
         if weak:
-            return "medium" if self._transferred(chosen) else "low"
+            return "medium" if weak == "peers" and self._transferred(chosen) else "low"
         sure = any(r.partial or r.late for r in chosen)
         sure = sure or len({s.symbol for s in siblings}) >= max(2, unguarded)
         if all(r.read.ordered for r in chosen) and not any(self._omitting(r) for r in chosen):
@@ -522,7 +521,13 @@ class Judge:
     def _outside_reads(self) -> list[tuple[Function, Read]]:
         """Reads of protected attributes by functions that belong to no family."""
         names = {root for _, root in self.norm.by_buffer}
-        getters = {name for _, name in self.norm.symbols}
+        getters = {name for _, name in self.norm.symbols} | {name for _, name in self._candidates}
+        names |= {
+            name
+            for key in self.readings.families
+            for name, method in self.index.classes[key].methods.items()
+            if is_property(method.facts) and names & set(method.facts.mentions)
+        }
         inside = set(self.readings.families)
         found: list[tuple[Function, Read]] = []
         for function, context in self._functions():
@@ -540,16 +545,16 @@ class Judge:
 
     def _outside(self) -> Iterator[Gap]:
         """Raw reads of a family's buffers by code outside the family."""
-        raw = self._raw_buffers
-        holders = self._holders
         for function, read in self._outside_reads:
             if read.use not in ("read", "return") or self.readings.duty(function.facts.name):
                 continue
-            if read.origin.qualname != function.facts.qualname or not key_parameters(read):
+            if read.origin.qualname != function.facts.qualname:
                 continue
             for position in range(1, len(read.path) - 1):
                 name, after = read.path[position], read.path[position + 1]
-                if name in raw and after == "[]" and self._holds(read.path[:position], holders):
+                if name not in self._raw_buffers or after != ELEMENT:
+                    continue
+                if self._holds(function, read.path[:position]):
                     if self.readings.gate_held(read, None) is None:
                         yield self._bypass(function, read, name)
                     break
@@ -584,8 +589,12 @@ class Judge:
                     found.add(reading.root)
         return frozenset(found)
 
-    def _holds(self, receiver: tuple[str, ...], holders: frozenset[str]) -> bool:
-        return receiver[-1] in holders and receiver != SELF
+    def _holds(self, function: Function, receiver: Path) -> bool:
+        """Whether a receiver is one of the family's objects: by its type, else by its name."""
+        types = self.readings.types_of(function, receiver)
+        if types:
+            return bool(types & set(self.readings.families))
+        return receiver[-1] in self._holders and receiver != SELF
 
     def _bypass(self, function: Function, read: Read, name: str) -> Gap:
         siblings = self._raw_buffers[name]
@@ -687,11 +696,13 @@ def _same_method(sibling: Sibling, candidate: _Candidate, side: Side) -> bool:
 
 
 def _hands_over(call: CallSite, method: Function, gates: frozenset[str]) -> bool:
-    names = [p.name for p in method.facts.parameters[1:]]
-    given = dict(zip(names, call.arguments, strict=False)) | dict(call.keywords)
-    if any(name in ("*", "**") for name in given):
+    parameters = method.facts.parameters[1:]
+    given = dict(zip((p.name for p in parameters), call.arguments, strict=False))
+    given |= dict(call.keywords)
+    if "**" in given:
         return True
-    return all(gate in given and not given[gate].none for gate in gates)
+    by_default = {p.name for p in parameters if p.default == "value"}
+    return all(not given[g].none if g in given else g in by_default for g in gates)
 
 
 def _any_gate(readings: Iterable[Reading]) -> str:

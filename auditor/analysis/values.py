@@ -11,8 +11,9 @@ from auditor.source.index import ClassKey, Function
 Path: TypeAlias = tuple[str, ...]
 """An access path: a root (``self``, ``param:x``, ``global:x``) and steps.
 
-A step is an attribute name, ``[]`` for a subscript or ``name()`` for the result of a call whose
-body is not known.
+A step is an attribute name, ``[]`` for a subscript (``[0]`` by a constant) or ``name()`` for the
+result of a call whose body is not known. A gate that is waited on only where a parameter says so
+has the step ``?parameter`` before its path.
 """
 
 Keys: TypeAlias = frozenset[str]
@@ -20,6 +21,7 @@ Keys: TypeAlias = frozenset[str]
 
 LOOP = "@loop"
 ELEMENT = "[]"
+FIXED = "[0]"
 RESULT = "()"
 SELF: Path = ("self",)
 
@@ -44,7 +46,7 @@ class Value:
 
     ``parts`` are the members of a tuple or list display. ``line``/``column`` is where the function
     at hand came by it, ``origin`` where the element was taken, maybe in a callee. ``local`` is a
-    function defined in the same body. ``text`` is a string literal.
+    function defined in the same body. ``text`` is a string literal, ``none`` a None or False.
     """
 
     paths: frozenset[Path] = frozenset()
@@ -81,7 +83,7 @@ NOTHING = Value()
 
 def is_element(path: Path) -> bool:
     """Whether a path leads to a member of what an attribute holds."""
-    return any(step == ELEMENT or step.endswith(RESULT) for step in path[2:])
+    return any(step in (ELEMENT, FIXED) or step.endswith(RESULT) for step in path[2:])
 
 
 def is_data(path: Path) -> bool:

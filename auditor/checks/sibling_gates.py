@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import get_args
 
+from auditor.analysis.gaps import Gap, Shape
 from auditor.analysis.readings import key_parameters, reads_elements
-from auditor.analysis.siblings import Gap, Shape, SiblingNorm
 from auditor.analysis.siblings import learn as learn_norm
-from auditor.checks.view import View
+from auditor.checks.view import Norm, View
 from auditor.errors import UsageProblem
 from auditor.model import Checked, Evidence, Hit, Location, Symbol
 from auditor.rulebook import Param
@@ -16,12 +16,12 @@ from auditor.rulebook import Param
 _MOST_EVIDENCE = 12
 
 
-def learn(views: Sequence[View]) -> SiblingNorm:
+def learn(views: Sequence[View]) -> Norm:
     """What siblings do on all sides together."""
-    return learn_norm([(view.side, view.readings) for view in views])
+    return Norm(learn_norm([(view.side, view.readings) for view in views]), tuple(views))
 
 
-def judge(params: Mapping[str, Param], norm: SiblingNorm, view: View) -> Iterator[Hit]:
+def judge(params: Mapping[str, Param], norm: Norm, view: View) -> Iterator[Hit]:
     """The gaps of one shape (``params: {shape: …}``)."""
     shape = params.get("shape")
     if shape not in get_args(Shape):
@@ -32,7 +32,7 @@ def judge(params: Mapping[str, Param], norm: SiblingNorm, view: View) -> Iterato
             yield _hit(gap)
 
 
-def survey(norm: SiblingNorm, view: View) -> Iterator[Checked]:
+def survey(norm: Norm, view: View) -> Iterator[Checked]:
     """For each guarded buffer of each class, how many of its readers wait."""
     readings = view.readings
     rows: dict[tuple[str, str, str], tuple[set[str], set[str], dict[Evidence, None]]] = {}
@@ -40,7 +40,7 @@ def survey(norm: SiblingNorm, view: View) -> Iterator[Checked]:
     for reading in readings.readings:
         facts = reading.function.facts
         owner = reading.context[1]
-        if (owner, reading.root) not in norm.by_buffer or readings.duty(facts.name):
+        if (owner, reading.root) not in norm.siblings.by_buffer or readings.duty(facts.name):
             continue
         if not reads_elements(reading.read) or not key_parameters(reading.read):
             continue

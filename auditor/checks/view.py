@@ -6,12 +6,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from auditor.analysis.gaps import Gap
+from auditor.analysis.parameters import dropped_parameters
 from auditor.analysis.readings import Reading, Readings
-from auditor.analysis.siblings import Gap, Judge, SiblingNorm
+from auditor.analysis.siblings import Judge, SiblingNorm
+from auditor.analysis.removals import removed_waits
 from auditor.model import Side
 from auditor.rulebook import Vocabulary
 from auditor.source.index import Function, SourceIndex
 from auditor.source.scout import Scouted, deployed
+
+
+@dataclass(frozen=True)
+class Norm:
+    """What siblings do, and the sides it was learned from."""
+
+    siblings: SiblingNorm
+    views: tuple[View, ...]
 
 
 @dataclass(frozen=True)
@@ -27,20 +38,50 @@ class View:
     scouted: Scouted
     index: SourceIndex
     vocabulary: Vocabulary
-    _gaps: dict[int, tuple[SiblingNorm, list[Gap]]] = field(default_factory=dict)
+    _split: dict[str, list[bytes]] = field(default_factory=dict)
+    _gaps: dict[int, tuple[Norm, list[Gap]]] = field(default_factory=dict)
 
     @cached_property
     def readings(self) -> Readings:
         """The families' readings, made once for all rules."""
         return Readings(self.index, self.scouted, self.vocabulary)
 
-    def gaps(self, norm: SiblingNorm) -> list[Gap]:
+    def gaps(self, norm: Norm) -> list[Gap]:
         """What the norm says of this side, judged once for all rules."""
         known = self._gaps.get(id(norm))
         if known is None:
-            judge = Judge(norm, self.side, self.readings, self.mentioned)
-            known = self._gaps[id(norm)] = (norm, judge.gaps())
+            known = self._gaps[id(norm)] = (norm, self._judge(norm))
         return known[1]
+
+    def _judge(self, norm: Norm) -> list[Gap]:
+        found = [
+            *dropped_parameters(self.side, self.readings),
+            *Judge(norm.siblings, self.side, self.readings, self.mentioned).gaps(),
+        ]
+        gaps: dict[tuple[str, str], Gap] = {}
+        for gap in found:
+            gaps.setdefault((gap.function.path, gap.function.facts.qualname), gap)
+        if self.side == "fork":
+            mine = (self.side, self.readings, self.functions, self.text)
+            others = [
+                (v.side, v.readings, v.functions, v.text)
+                for v in norm.views
+                if v.side in ("upstream", "base")
+            ]
+            explained = set(gaps)
+            for gap in removed_waits(mine, others, explained):
+                gaps[gap.function.path, gap.function.facts.qualname] = gap
+        return sorted(gaps.values(), key=lambda g: (g.function.path, g.line))
+
+    def text(self, function: Function) -> bytes:
+        """The source lines of a function."""
+        lines = self._lines(function.path)
+        return b"\n".join(lines[function.facts.line - 1 : function.facts.end_line])
+
+    def _lines(self, path: str) -> list[bytes]:
+        if path not in self._split:
+            self._split[path] = self.sources[path].split(b"\n")
+        return self._split[path]
 
     def mentioned(self, name: str) -> bool:
         """Whether a name occurs in a deployed file that was not extracted."""

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from auditor.errors import Unreadable
 from auditor.source import facts as f
 
-VERSION = 1
+VERSION = 2
 """Raised whenever the facts of the same bytes change: it is part of the cache key."""
 
 LARGEST = 4 * 1024 * 1024
@@ -130,9 +130,10 @@ class _Extractor:
     def parameter(self, arg: ast.arg, default: ast.expr | None, kind: str) -> f.Parameter:
         if default is None:
             state = "required"
+        elif isinstance(default, ast.Constant) and not default.value:
+            state = "none" if default.value is None else "false"
         else:
-            none = isinstance(default, ast.Constant) and default.value is None
-            state = "none" if none else "value"
+            state = "value"
         return f.Parameter(arg.arg, self.annotation(arg.annotation), state, kind)  # type: ignore[arg-type]
 
     def annotation(self, node: ast.expr | None) -> f.Expr | None:
@@ -311,6 +312,8 @@ class _Extractor:
                 return _ELLIPSIS
 
     def mention_by_text(self, node: ast.Call) -> None:
+        if isinstance(node.func, ast.Name):
+            self.mentions.add(node.func.id)
         if isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr"):
             for arg in node.args[1:2]:
                 if isinstance(arg, ast.Constant) and isinstance(arg.value, str):

@@ -195,11 +195,11 @@ Stmt: TypeAlias = Assign | Augment | Do | If | Loop | Try | With | Exit | Define
 
 
 class Parameter(_Node, frozen=True):
-    """One parameter; ``default`` is ``required``, ``none`` or ``value``; ``star`` for *args."""
+    """One parameter; ``false`` is any falsy default but None; ``star`` is *args, ``double`` **kw."""
 
     name: str
     annotation: Expr | None
-    default: Literal["required", "none", "value"]
+    default: Literal["required", "none", "false", "value"]
     kind: Literal["plain", "keyword", "star", "double"]
 
 
@@ -207,7 +207,8 @@ class FunctionFacts(_Node, frozen=True):
     """A function or method: ``qualname`` is dotted within its file.
 
     ``mentions`` are the attribute names used anywhere in it (also as a string given to ``getattr``
-    or ``hasattr``), sorted: whether a function can matter is decided without walking its body.
+    or ``hasattr``) and the names called, sorted: whether a function can matter is decided without
+    walking its body.
     """
 
     name: str

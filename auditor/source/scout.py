@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from auditor.rulebook import Vocabulary
 from auditor.source import facts as f
@@ -20,7 +20,6 @@ Facts = Callable[[Iterable[str]], Mapping[str, f.ModuleFacts]]
 _NOT_DEPLOYED = re.compile(
     r"(^|/)(tests?|testing|benchmarks?|examples?|docs?)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.py$"
 )
-_WORD = re.compile(r"\w+")
 _TOO_COMMON = 40
 """A name found in more files than this says nothing about what the receiver is."""
 
@@ -30,13 +29,29 @@ class Scouted:
     """The chosen files, and the names that chose them.
 
     ``gates`` are the attributes or parameters that a keyed wait is made on; ``protected`` the
-    attributes read behind one; ``optional`` the methods that wait on a parameter.
+    attributes read behind one; ``optional`` the methods that wait on a parameter; ``open_readers``
+    the methods that read something protected and name neither a gate nor a wait.
     """
 
-    paths: tuple[str, ...]
-    gates: frozenset[str]
-    protected: frozenset[str]
-    optional: frozenset[str]
+    paths: tuple[str, ...] = ()
+    gates: frozenset[str] = frozenset()
+    protected: frozenset[str] = frozenset()
+    optional: frozenset[str] = frozenset()
+    open_readers: frozenset[str] = frozenset()
+
+    def names(self) -> Scouted:
+        """The names alone, to be shared between sides."""
+        return replace(self, paths=())
+
+    def merge(self, other: Scouted) -> Scouted:
+        """The names of both; the paths stay one's own."""
+        return Scouted(
+            self.paths,
+            self.gates | other.gates,
+            self.protected | other.protected,
+            self.optional | other.optional,
+            self.open_readers | other.open_readers,
+        )
 
 
 def deployed(path: str) -> bool:
@@ -44,31 +59,61 @@ def deployed(path: str) -> bool:
     return _NOT_DEPLOYED.search(path) is None
 
 
-def scout(sources: Mapping[str, bytes], vocabulary: Vocabulary, facts: Facts) -> Scouted:
-    """Choose the files; ``sources`` are all Python files of a snapshot."""
-    sources = {path: data for path, data in sources.items() if deployed(path)}
-    waits = _wait_pattern(vocabulary)
-    seeds = [path for path, data in sources.items() if waits.search(data)]
-    modules = dict(facts(seeds))
-    gates = _gates(modules.values(), vocabulary)
-    if not gates:
-        return Scouted((), frozenset(), frozenset(), frozenset())
-    modules |= facts(_mentioning(sources, gates, modules))
-    families = _close(sources, modules, gates, facts)
-    protected, optional = _protected(modules, families, gates, vocabulary)
-    readers = _readers(sources, protected | optional, modules)
-    modules |= facts(readers)
-    return Scouted(tuple(sorted(modules)), gates, protected, optional)
+class Scout:
+    """Chooses the files of one side in three steps, names shared between the sides after each.
+
+    A gate that one side no longer holds is still looked for there, since another side names it.
+    """
+
+    def __init__(self, sources: Mapping[str, bytes], vocabulary: Vocabulary, facts: Facts) -> None:
+        """``sources`` are all Python files of the snapshot."""
+        self.sources = {path: data for path, data in sources.items() if deployed(path)}
+        self.vocabulary = vocabulary
+        self.facts = facts
+        self.modules: dict[str, f.ModuleFacts] = {}
+
+    def find_gates(self) -> Scouted:
+        """Step one: what keyed waits are made on."""
+        waits = _wait_pattern(self.vocabulary)
+        seeds = [path for path, data in self.sources.items() if waits.search(data)]
+        self.modules |= self.facts(seeds)
+        return Scouted(gates=_gates(self.modules.values(), self.vocabulary))
+
+    def find_families(self, shared: Scouted) -> Scouted:
+        """Step two: the classes that name a gate, and what their methods read behind it."""
+        gates = shared.gates
+        if not gates:
+            return shared
+        self.modules |= self.facts(_mentioning(self.sources, gates, self.modules))
+        families = _close(self.sources, self.modules, gates, self.facts)
+        return shared.merge(_protected(self.modules, families, gates, self.vocabulary))
+
+    def find_readers(self, shared: Scouted, also: Iterable[str] = ()) -> Scouted:
+        """Step three: who reads any of it, and methods of one name that wait on a parameter.
+
+        ``also`` are files wanted for other reasons.
+        """
+        names = shared.protected | shared.optional | shared.open_readers
+        wanted = {*_readers(self.sources, names, self.modules), *also} & self.sources.keys()
+        wanted |= _parameter_waits(self.sources, self.vocabulary)
+        self.modules |= self.facts(sorted(wanted - self.modules.keys()))
+        return replace(shared, paths=tuple(sorted(self.modules)))
 
 
 def _wait_pattern(vocabulary: Vocabulary) -> re.Pattern[bytes]:
     keyed = [n for n, kind in vocabulary.primitive_waits.items() if kind == "keyed"]
-    event = [n for n, kind in vocabulary.primitive_waits.items() if kind == "event"]
+    event = [n for n in vocabulary.primitive_waits if vocabulary.may_take_index(n)]
     names = "|".join(map(re.escape, sorted(keyed)))
     given = "|".join(map(re.escape, sorted(event)))
     parts = [rf"(?:{names})\s*\("] if keyed else []
     parts += [rf"(?:{given})\s*\(\s*[^)\s]"] if event else []
     return re.compile(rf"\.\s*(?:{'|'.join(parts)})".encode() if parts else rb"(?!)")
+
+
+def waiting_pattern(vocabulary: Vocabulary) -> re.Pattern[bytes]:
+    """Calls of any primitive wait."""
+    names = "|".join(map(re.escape, sorted(vocabulary.primitive_waits)))
+    return re.compile(rf"\.\s*(?:{names})\s*\(".encode() if names else rb"(?!)")
 
 
 def _name_pattern(names: Iterable[str]) -> re.Pattern[bytes]:
@@ -102,9 +147,11 @@ def keyed_waits(function: f.FunctionFacts, vocabulary: Vocabulary) -> Iterable[t
         for top in f.expressions(stmt):
             for node in f.walk(top):
                 if isinstance(node, f.Call) and isinstance(node.func, f.Attr):
-                    kind = vocabulary.primitive_waits.get(node.func.name)
+                    if not vocabulary.may_take_index(node.func.name):
+                        continue
+                    kind = vocabulary.primitive_waits[node.func.name]
                     receiver = node.func.value
-                    if kind == "keyed" or (kind == "event" and _indexed(function, node)):
+                    if kind == "keyed" or _indexed(function, node):
                         for name in _gate_names(function, receiver, kind):
                             yield name, node
 
@@ -226,16 +273,19 @@ def _protected(
     families: set[str],
     gates: frozenset[str],
     vocabulary: Vocabulary,
-) -> tuple[frozenset[str], frozenset[str]]:
-    """Attributes of self that methods read behind a wait, and methods that wait on a parameter."""
+) -> Scouted:
+    """What methods of the families read behind a wait, and which methods may do without."""
     wrappers: set[str] = set()
     optional: set[str] = set()
-    readers: list[f.FunctionFacts] = []
+    methods: list[f.FunctionFacts] = []
     for module in modules.values():
+        for function in module.functions:
+            if any(name in gates for name, _ in keyed_waits(function, vocabulary)):
+                wrappers.add(function.name)
         for known in module.classes:
             if known.name not in families:
                 continue
-            readers += known.methods
+            methods += known.methods
             for method in known.methods:
                 for name, call in keyed_waits(method, vocabulary):
                     if name not in gates:
@@ -244,13 +294,21 @@ def _protected(
                     receiver = call.func.value if isinstance(call.func, f.Attr) else None
                     if receiver == f.Name(name):
                         optional.add(method.name)
+    telling = gates | wrappers
     found: set[str] = set()
-    for method in readers:
-        if (gates | wrappers) & set(method.mentions):
+    for method in methods:
+        if telling & set(method.mentions):
+            parameters = {p.name for p in method.parameters[1:]}
             for stmt in f.statements(method.body):
                 for top in f.expressions(stmt):
-                    found |= _read_attributes(top, {p.name for p in method.parameters[1:]})
-    return frozenset(found - gates - wrappers), frozenset(optional)
+                    found |= _read_attributes(top, parameters)
+    protected = frozenset(found - telling)
+    readers = {
+        m.name
+        for m in methods
+        if protected & set(m.mentions) and not telling & set(m.mentions) and m.name[:1] != "_"
+    }
+    return Scouted((), gates, protected, frozenset(optional), frozenset(readers))
 
 
 def _read_attributes(top: f.Expr, parameters: set[str]) -> set[str]:
@@ -284,3 +342,42 @@ def _readers(
             users.setdefault(name, []).append(path)
     chosen = {p for paths in users.values() if len(paths) <= _TOO_COMMON for p in paths}
     return sorted(chosen - known.keys())
+
+
+def _parameter_waits(sources: Mapping[str, bytes], vocabulary: Vocabulary) -> set[str]:
+    """Files with methods that take a parameter which some method of the same name waits on."""
+    names = b"|".join(re.escape(n.encode()) for n in sorted(vocabulary.primitive_waits))
+    if not names:
+        return set()
+    call = re.compile(rb"\.(?:" + names + rb")\s*\(\s*(\w*)")
+    pairs: set[tuple[bytes, bytes]] = set()
+    for data in sources.values():
+        waited = {hit for found in call.finditer(data) for hit in _waited_names(data, found)}
+        if waited:
+            for method, parameters in _METHOD.findall(data):
+                pairs |= {(method, name) for name in waited & set(_NAME.findall(parameters))}
+    if not pairs:
+        return set()
+    methods = b"|".join(re.escape(m) for m in sorted({m for m, _ in pairs}))
+    definition = re.compile(rb"\bdef\s+(" + methods + rb")\s*\(\s*self\b([^)]*)\)")
+    users: dict[tuple[bytes, bytes], list[str]] = {}
+    for path, data in sources.items():
+        for method, parameters in definition.findall(data):
+            for name in _NAME.findall(parameters):
+                if (method, name) in pairs:
+                    users.setdefault((method, name), []).append(path)
+    return {p for paths in users.values() if len(paths) >= _FEWEST_ROLES for p in paths}
+
+
+_METHOD = re.compile(rb"\bdef\s+(\w+)\s*\(\s*self\b([^)]*)\)")
+_NAME = re.compile(rb"\w+")
+_BEFORE = re.compile(rb"(?<![\w.)\]])(\w+)\Z")
+_FEWEST_ROLES = 3
+"""Two that wait and one that does not: fewer say nothing."""
+
+
+def _waited_names(data: bytes, found: re.Match[bytes]) -> set[bytes]:
+    """The bare names that a wait is made on, as receiver or as first argument."""
+    before = _BEFORE.search(data[max(0, found.start() - 60) : found.start()])
+    names = {found.group(1)} if found.group(1) else set()
+    return names | ({before.group(1)} if before else set())

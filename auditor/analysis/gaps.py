@@ -1,0 +1,58 @@
+"""The values an analysis of gates ends in: a gap, and the siblings that speak against it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from auditor.analysis.values import Place
+from auditor.model import Confidence, Reach, Side
+from auditor.source.index import ClassKey, Function
+
+Shape = Literal[
+    "dropped-parameter",
+    "optional",
+    "late",
+    "partial",
+    "override",
+    "delegate",
+    "bypass",
+    "ungated",
+    "removed",
+]
+"""How a read misses its gate; each rule owns one, the most specific shape wins."""
+
+
+@dataclass(frozen=True, order=True)
+class Sibling:
+    """A reader that waits: where, on which side, for which gate, and where it waits."""
+
+    side: Side
+    path: str
+    symbol: str
+    line: int
+    root: str
+    gate: str
+    name: str
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A read that misses the gate of its siblings."""
+
+    shape: Shape
+    function: Function
+    context: ClassKey
+    roots: tuple[str, ...]
+    line: int
+    column: int
+    siblings: tuple[Sibling, ...]
+    unguarded: int
+    confidence: Confidence
+    reach: Reach
+    reach_reason: str
+    cause: str
+    gate: str
+    callers: tuple[Place, ...] = ()
+    detail: str = ""

@@ -1,0 +1,107 @@
+"""Methods that take what their siblings wait on, and do nothing with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from auditor.analysis.gaps import Gap, Sibling
+from auditor.analysis.readings import Readings
+from auditor.model import Side
+from auditor.source import facts as f
+from auditor.source.index import ClassKey, Function
+
+_FEWEST = 2
+"""Siblings that wait; one alone may be the odd one out."""
+
+
+def dropped_parameters(side: Side, readings: Readings) -> Iterator[Gap]:
+    """One gap a method and parameter; siblings share a base that has the method, or its name."""
+    for (_, parameter), methods in sorted(_by_parameter(readings).items()):
+        waiting = [
+            (key, method, gate)
+            for key, method in methods
+            if (gate := _waits_on(readings, key, method, parameter)) is not None
+        ]
+        if len(waiting) < _FEWEST:
+            continue
+        for key, method in methods:
+            siblings = [
+                _sibling(side, other, parameter)
+                for near, other, _ in waiting
+                if _related(readings, key, near)
+            ]
+            if len(siblings) >= _FEWEST and _ignores(method, parameter):
+                facts = method.facts
+                yield Gap(
+                    "dropped-parameter",
+                    method,
+                    key,
+                    (parameter,),
+                    facts.line,
+                    facts.column,
+                    tuple(siblings),
+                    1,
+                    "medium",
+                    "unknown",
+                    "whether the caller has work in flight is not known",
+                    f"{facts.qualname}.{parameter}",
+                    parameter,
+                )
+
+
+def _by_parameter(
+    readings: Readings,
+) -> dict[tuple[str, str], list[tuple[ClassKey, Function]]]:
+    found: dict[tuple[str, str], list[tuple[ClassKey, Function]]] = {}
+    for key, known in readings.index.classes.items():
+        for name, method in known.methods.items():
+            if not name.startswith("__"):
+                for parameter in method.facts.parameters[1:]:
+                    found.setdefault((name, parameter.name), []).append((key, method))
+    return {pair: methods for pair, methods in found.items() if len(methods) > _FEWEST}
+
+
+def _waits_on(readings: Readings, key: ClassKey, method: Function, parameter: str) -> str | None:
+    if not any(_names(expr, parameter) for expr in _expressions(method)):
+        return None
+    root = f"param:{parameter}"
+    for wait in readings.summary(method, key).waits:
+        if wait.token == (root,):
+            return wait.kind
+    return None
+
+
+def _ignores(method: Function, parameter: str) -> bool:
+    """Whether a body does something, and never with the parameter."""
+    body = method.facts.body
+    if not body or all(isinstance(s, f.Exit) and s.kind == "raise" for s in body):
+        return False
+    return not any(_names(expr, parameter) for expr in _expressions(method))
+
+
+def _expressions(method: Function) -> Iterator[f.Expr]:
+    pending = [method.facts.body]
+    while pending:
+        for stmt in f.statements(pending.pop()):
+            yield from f.expressions(stmt)
+            if isinstance(stmt, f.Define):
+                pending.append(stmt.function.body)
+
+
+def _names(expr: f.Expr, name: str) -> bool:
+    return any(isinstance(node, f.Name) and node.id == name for node in f.walk(expr))
+
+
+def _related(readings: Readings, left: ClassKey, right: ClassKey) -> bool:
+    if left == right:
+        return False
+    mine = readings.index.classes[left].mro
+    theirs = readings.index.classes[right].mro
+    return bool(set(mine) & set(theirs))
+
+
+def _sibling(side: Side, method: Function, parameter: str) -> Sibling:
+    facts = method.facts
+    return Sibling(
+        side, method.path, facts.qualname, facts.line, parameter, parameter, facts.name, ()
+    )

@@ -1,0 +1,149 @@
+"""Waits that another side's version of a function makes and this one's no longer does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+from auditor.analysis.flow import EVERYTHING
+from auditor.analysis.gaps import Gap, Sibling
+from auditor.analysis.readings import Readings, key_parameters, reads_elements
+from auditor.analysis.values import ELEMENT, Path, Read, Wait
+from auditor.model import Confidence, Side
+from auditor.source.index import Function
+
+Text = Callable[[Function], bytes]
+"""The source text of a function."""
+
+Functions = Mapping[str, Sequence[Function]]
+"""Functions by qualified name."""
+
+
+def removed_waits(
+    mine: tuple[Side, Readings, Functions, Text],
+    others: Sequence[tuple[Side, Readings, Functions, Text]],
+    explained: set[tuple[str, str]],
+) -> Iterator[Gap]:
+    """One gap a function that lost a wait, unless the wait moved or ``explained`` covers it."""
+    _, readings, functions, text = mine
+    primitive = readings.words.primitive_waits.keys()
+    for other_side, other, theirs, their_text in others:
+        for name, versions in sorted(theirs.items()):
+            if len(versions) != 1 or len(functions.get(name, ())) != 1:
+                continue
+            before, after = versions[0], functions[name][0]
+            if (after.path, name) in explained or not _may_wait(before, primitive, other):
+                continue
+            if their_text(before) == text(after):
+                continue
+            if before.facts.decorators != after.facts.decorators:
+                continue  # what a new decorator does is not followed
+            lost = _lost(other, before, readings, after)
+            lost = [w for w in lost if not _moved(w, after, readings, functions, other, theirs)]
+            if lost and _still_reads(readings, after, other, before):
+                explained.add((after.path, name))
+                yield _gap(lost[0], before, other_side, after, readings)
+
+
+def _may_wait(function: Function, primitive: Collection[str], other: Readings) -> bool:
+    mentions = set(function.facts.mentions)
+    named = mentions.intersection(primitive) or mentions & other.gates
+    return bool(named) or other.calls_wrapper(function)
+
+
+def _lost(other: Readings, before: Function, readings: Readings, after: Function) -> list[Wait]:
+    kept = {_name(w) for w in readings.summary(after, after.owner).waits}
+    waits = other.summary(before, before.owner).waits
+    return [w for w in waits if _name(w) and _name(w) not in kept]
+
+
+def _still_reads(
+    readings: Readings, after: Function, other: Readings, before: Function
+) -> bool:
+    """Whether what the wait protected is still read, and not behind a wait for everything."""
+    summary = readings.summary(after, after.owner)
+    if EVERYTHING in dict(summary.exit_held):
+        return False
+    read_before = any(map(reads_elements, other.summary(before, before.owner).reads))
+    return not read_before or any(map(reads_elements, summary.reads))
+
+
+def _name(wait: Wait) -> str:
+    """The attribute or parameter waited on; empty for a passing object (the current stream)."""
+    for step in reversed(wait.token):
+        if step.isidentifier():
+            return step
+        if step.endswith("()") or step.startswith("global:"):
+            return ""
+        if step.startswith("param:"):
+            return step.removeprefix("param:")
+    return ""
+
+
+def _moved(
+    wait: Wait,
+    after: Function,
+    readings: Readings,
+    functions: Functions,
+    other: Readings,
+    theirs: Functions,
+) -> bool:
+    """Whether another function of the class or file now makes the wait and did not before."""
+    name = _name(wait)
+    for qualname, versions in functions.items():
+        for function in versions:
+            near = function.path == after.path or after.facts.name in function.facts.mentions
+            if not near or function.key == after.key or not _direct(readings, function, name):
+                continue
+            earlier = theirs.get(qualname, ())
+            if not any(_direct(other, f, name) for f in earlier):
+                return True
+    return False
+
+
+def _direct(readings: Readings, function: Function, name: str) -> bool:
+    primitive = readings.words.primitive_waits.keys()
+    if not primitive & set(function.facts.mentions):
+        return False
+    return any(
+        _name(w) == name and w.origin.qualname == function.facts.qualname
+        for w in readings.summary(function, function.owner).waits
+    )
+
+
+def _gap(wait: Wait, before: Function, side: Side, after: Function, readings: Readings) -> Gap:
+    facts = after.facts
+    reads = [r for r in readings.summary(after, after.owner).reads if reads_elements(r)]
+    first = min(reads, key=lambda r: (r.line, r.column), default=None)
+    gate = ".".join(wait.token)
+    name = _name(wait)
+    roots = (_root(first.path),) if first is not None else (name,)
+    sibling = Sibling(
+        side, before.path, before.facts.qualname, wait.line, roots[0], gate, before.facts.name, ()
+    )
+    return Gap(
+        "removed",
+        after,
+        after.owner or (after.path, ""),
+        roots,
+        first.line if first is not None else facts.line,
+        first.column if first is not None else facts.column,
+        (sibling,),
+        1,
+        _confidence(wait, first),
+        "unknown",
+        "whether anything else orders the read is not known",
+        f"{facts.qualname}.{name}",
+        name,
+    )
+
+
+def _confidence(wait: Wait, first: Read | None) -> Confidence:
+    """A wait for one index, before a read by it, is a gate; another may have ordered other work."""
+    if first is None or wait.token == EVERYTHING:
+        return "low"
+    keyed = wait.kind == "keyed" or ELEMENT in wait.token
+    return "medium" if keyed and key_parameters(first) else "low"
+
+
+def _root(path: Path) -> str:
+    return next((step for step in path[1:] if step.isidentifier()), path[0])

@@ -1,0 +1,1 @@
+"""Reading the compared trees: git, releases, what differs, and the history between them."""

@@ -1,0 +1,131 @@
+"""Says how the fork's history relates to upstream's: merge base, own commits, closest tag."""
+
+from __future__ import annotations
+
+import secrets
+
+import msgspec
+
+from auditor.model import Commit
+from auditor.repo.changes import area_of
+from auditor.repo.git import GitError, Repository
+from auditor.repo.references import RELEASE_PREFIX, version_of
+from auditor.repo.snapshot import PACKAGE, Snapshot
+
+MAX_COMMITS = 1000
+"""Own commits listed, newest first; ``ahead`` counts them all."""
+
+
+class History(msgspec.Struct, frozen=True):
+    """What the commits say; everything is None without shared history, and ``note`` says why.
+
+    ``commits`` are those of the fork that upstream lacks, newest first. ``note`` may also qualify
+    what is there (a shallow clone, a list cut short).
+    """
+
+    merge_base: str | None = None
+    commits: tuple[Commit, ...] | None = None
+    ahead: int | None = None
+    behind: int | None = None
+    note: str = ""
+
+
+def history(fork: Snapshot, upstream: Snapshot) -> History:
+    """The fork's history against upstream.
+
+    A release from the package index stands for the tag of its version, where the fork has it.
+    """
+    repository = fork.repository
+    if repository is None:
+        return History(note="the fork is a plain folder without history")
+    if fork.commit is None:
+        return History(note="the fork has no commit yet")
+    theirs, notes = _upstream_commit(repository, upstream)
+    if theirs is None:
+        return History(note="; ".join(notes))
+    if repository.shallow:
+        notes.append("a shallow clone (git fetch --unshallow brings the rest)")
+    try:
+        base = repository.line("merge-base", fork.commit, theirs)
+        if base is None:
+            notes.append(f"no common history with {upstream.ref}")
+            return History(note="; ".join(notes))
+        span = f"{fork.commit}...{theirs}"
+        ahead, behind = repository.run("rev-list", "--count", "--left-right", span).split()
+        commits = _own_commits(fork, repository, theirs)
+    except GitError as problem:
+        return History(note="; ".join((*notes, f"the history cannot be read: {problem}")))
+    if int(ahead) > len(commits):
+        notes.append(f"the newest {len(commits)} of {int(ahead)} own commits are listed")
+    return History(base, commits, int(ahead), int(behind), "; ".join(notes))
+
+
+def closest_tag(fork: Snapshot) -> str | None:
+    """The newest version tag among the fork's ancestors, None where there is none."""
+    if fork.repository is None or fork.commit is None:
+        return None
+    return _newest_tag(fork.repository, fork.commit)
+
+
+def tag_warning(fork: Snapshot, upstream: Snapshot) -> str | None:
+    """A warning where upstream is an older release than the one the fork is based on.
+
+    Every upstream commit in between would then pass for the fork's own work. Post releases and
+    release candidates of one version count as that version.
+    """
+    closest = closest_tag(fork)
+    given = version_of(upstream.ref.removeprefix(RELEASE_PREFIX).rpartition("==")[2])
+    if given is None and upstream.commit and upstream.repository is fork.repository:
+        assert fork.repository is not None
+        given = version_of(_newest_tag(fork.repository, upstream.commit) or "")
+    based = version_of(closest or "")
+    if based is None or given is None or based.release <= given.release:
+        return None
+    return (
+        f"{upstream.ref} is older than the release this fork is based on: the closest tag among "
+        f"its ancestors is {closest}, and what upstream changed in between counts as the fork's"
+    )
+
+
+def _newest_tag(repository: Repository, commit: str) -> str | None:
+    versions = {tag: version for tag in repository.tags(commit) if (version := version_of(tag))}
+    return max(versions, key=lambda tag: versions[tag], default=None)
+
+
+def _upstream_commit(repository: Repository, upstream: Snapshot) -> tuple[str | None, list[str]]:
+    if upstream.repository is repository:
+        return upstream.commit, []
+    if upstream.kind != "release":
+        return None, ["upstream is a folder without shared history"]
+    version = version_of(upstream.ref.removeprefix(RELEASE_PREFIX).rpartition("==")[2])
+    tags = [tag for tag in repository.tags() if version and version_of(tag) == version]
+    if not tags:
+        return None, ["upstream is a release without a tag of its version in the repository"]
+    return repository.commit(f"refs/tags/{tags[0]}"), [f"history is that of the tag {tags[0]}"]
+
+
+def _own_commits(fork: Snapshot, repository: Repository, theirs: str) -> tuple[Commit, ...]:
+    # Names follow a commit's line without any other separator; they cannot hold this one.
+    mark = secrets.token_hex(16)
+    out = repository.run(
+        *("log", "-z", "--name-only", "--no-renames", "--no-ext-diff", "--no-textconv"),
+        *("--no-show-signature", "--no-mailmap", "--no-color", f"--max-count={MAX_COMMITS}"),
+        *(f"--format={mark}%H%x09%cI%x09%s", "--end-of-options"),
+        *(f"{fork.commit}", f"^{theirs}"),
+    ).decode("utf-8", "replace")
+    commits = []
+    for record in out.split(mark)[1:]:
+        line, *names = record.split("\0")
+        sha, date, subject = line.split("\t", 2)
+        areas = {_area(fork, name.removeprefix("\n")) for name in names if name}
+        commits.append(Commit(sha, date, subject, tuple(sorted(areas))))
+    return tuple(commits)
+
+
+def _area(fork: Snapshot, name: str) -> str:
+    """The area of a path of the repository; outside the package, its topmost folder."""
+    if fork.folder is None:
+        return area_of(name)
+    if name.startswith(f"{fork.folder}/") or not fork.folder:
+        return area_of(PACKAGE + "/" + name[len(fork.folder) :].lstrip("/"))
+    return name.partition("/")[0] if "/" in name else "."
