@@ -83,6 +83,7 @@ class Vocabulary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     store_methods: frozenset[str] = frozenset()
     host_copy_methods: frozenset[str] = frozenset()
     write_verbs: frozenset[str] = frozenset()
+    read_verbs: frozenset[str] = frozenset()
     setup_verbs: frozenset[str] = frozenset()
     setup_methods: frozenset[str] = frozenset()
     transfer_verbs: frozenset[str] = frozenset()

@@ -25,7 +25,10 @@ Shape = Literal[
 
 @dataclass(frozen=True, order=True)
 class Sibling:
-    """A reader that waits: where, on which side, for which gate, and where it waits."""
+    """A reader that waits: where, on which side, before which read, on which gate.
+
+    ``root`` is the attribute of its object, ``inner`` the buffer of the object held there.
+    """
 
     side: Side
     path: str
@@ -34,7 +37,7 @@ class Sibling:
     root: str
     gate: str
     name: str
-    keys: tuple[str, ...]
+    inner: str
 
 
 @dataclass(frozen=True)

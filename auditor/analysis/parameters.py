@@ -103,5 +103,5 @@ def _related(readings: Readings, left: ClassKey, right: ClassKey) -> bool:
 def _sibling(side: Side, method: Function, parameter: str) -> Sibling:
     facts = method.facts
     return Sibling(
-        side, method.path, facts.qualname, facts.line, parameter, parameter, facts.name, ()
+        side, method.path, facts.qualname, facts.line, parameter, parameter, facts.name, ""
     )

@@ -151,7 +151,8 @@ class Readings:
         verb = vocabulary.verb(name)
         if name in vocabulary.setup_methods or verb in vocabulary.setup_verbs:
             return "setup"
-        if verb in vocabulary.write_verbs:
+        writes = vocabulary.write_verbs & set(parts)
+        if verb in vocabulary.write_verbs or (writes and verb not in vocabulary.read_verbs):
             return "write"
         if verb in vocabulary.transfer_verbs:
             return "transfer"
@@ -249,12 +250,11 @@ class Readings:
             if read.path[0] != "self" or len(read.path) < 2 or read.path[1] in self.gates:
                 continue
             held = self.gate_held(read, context)
+            own = [w for w in waited if w.keys & read.keys and not self._void(w.token, context)]
             after = read.use != "return" and any(
-                w.line > read.line and not self._void(w.token, context)
-                for w in waited
-                if w.token not in read.may
+                w.line > read.line for w in own if w.token not in read.may
             )
-            may = {t for t in read.may if self.is_gate(t) and not self._void(t, context)}
+            may = {w.token for w in own} & read.may
             yield Reading(
                 context,
                 method,
@@ -270,6 +270,24 @@ class Readings:
     def is_gate(self, token: Path) -> bool:
         """Whether what is waited on is one of the gates: an attribute, or a parameter for it."""
         return token[-1].removeprefix("param:") in self.gates
+
+    def event_guarded(self, context: ClassKey, root: str) -> bool:
+        """Whether members of an attribute carry events of their own that readers wait on."""
+        known = self._event_roots.get(context)
+        if known is None:
+            found: set[str] = set()
+            for method in self.index.methods(context):
+                if self.words.primitive_waits.keys() & set(method.facts.mentions):
+                    for wait in self.summary(method, context).waits:
+                        if wait.kind != "keyed" and wait.token[0] == "self":
+                            if len(wait.token) > 2:
+                                found.add(wait.token[1])
+            known = self._event_roots[context] = frozenset(found)
+        return root in known
+
+    @cached_property
+    def _event_roots(self) -> dict[ClassKey, frozenset[str]]:
+        return {}
 
     def gate_held(self, read: Read, context: ClassKey | None) -> Path | None:
         """The gate that a read is behind on every path, for the read's own keys."""
@@ -290,6 +308,25 @@ class Readings:
 
     # -- data or bookkeeping ---------------------------------------------------------------------
 
+    def no_buffer(self, context: ClassKey, path: Path) -> bool:
+        """Whether a read from self does not end in a buffer that the gate could be meant for.
+
+        The attribute that is indexed holds host data, an event guards it, or a plain field of an
+        object is all that is taken.
+        """
+        if self.event_guarded(context, path[1]):
+            return True
+        owners = frozenset((context,))
+        for position, step in enumerate(path[1:], 1):
+            if not step.isidentifier():
+                continue
+            last = position + 1 == len(path) or not path[position + 1].isidentifier()
+            if last and owners and all(self.bookkeeping(owner, step) for owner in owners):
+                return True
+            inner = (self.index.attribute_types(owner, step) for owner in owners)
+            owners = frozenset().union(*inner)
+        return False
+
     def bookkeeping(self, context: ClassKey, name: str) -> bool:
         """Whether everything put into an attribute is plainly host data: numbers, mappings, records."""
         known = self._bookkeeping.get((context, name))
@@ -309,7 +346,7 @@ class Readings:
                     continue
                 seen = True
                 made = self.index.types(function, context, assign.value)
-                if not _plain(assign.value) and not (made and all(map(self._is_record, made))):
+                if not _plain(assign.value) and not _plain_parameter(function, assign) and not (made and all(map(self._is_record, made))):
                     return False
         held = self.index.attribute_types(context, name)
         return seen and all(map(self._is_record, held))
@@ -370,6 +407,17 @@ def _calls_super(method: Function) -> bool:
                 if isinstance(node, f.Call) and node.func == f.Name("super"):
                     return True
     return False
+
+
+def _plain_parameter(function: Function, assign: f.Assign) -> bool:
+    """Whether what is assigned is a parameter annotated as a number, a string or a switch."""
+    if not isinstance(assign.value, f.Name):
+        return False
+    parameter = function.parameter(assign.value.id)
+    if parameter is None or parameter.annotation is None:
+        return False
+    names = {f.dotted(node) for node in f.walk(parameter.annotation)} - {""}
+    return bool(names) and names <= {"int", "float", "bool", "str", "Optional", "Union", "None"}
 
 
 def _is_empty(facts: f.FunctionFacts) -> bool:

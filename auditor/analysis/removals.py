@@ -118,7 +118,7 @@ def _gap(wait: Wait, before: Function, side: Side, after: Function, readings: Re
     name = _name(wait)
     roots = (_root(first.path),) if first is not None else (name,)
     sibling = Sibling(
-        side, before.path, before.facts.qualname, wait.line, roots[0], gate, before.facts.name, ()
+        side, before.path, before.facts.qualname, wait.line, roots[0], gate, before.facts.name, ""
     )
     return Gap(
         "removed",

@@ -61,7 +61,7 @@ def _is_gated_reader(readings: Readings, reading: Reading) -> bool:
         and not reading.optional
         and reads_elements(reading.read)
         and not readings.duty(reading.function.facts.name)
-        and not readings.bookkeeping(reading.context, reading.root)
+        and not readings.no_buffer(reading.context, reading.read.path)
     )
 
 
@@ -75,7 +75,7 @@ def _sibling(side: Side, reading: Reading) -> Sibling:
         reading.root,
         reading.gate,
         facts.name,
-        tuple(sorted(key_parameters(reading.read))),
+        _inner_name(reading.read.path),
     )
 
 
@@ -146,7 +146,7 @@ class Judge:
             reads_elements(reading.read)
             and bool(key_parameters(reading.read))
             and not self.readings.duty(reading.function.facts.name)
-            and not self.readings.bookkeeping(reading.context, reading.root)
+            and not self.readings.no_buffer(reading.context, reading.read.path)
         )
 
     def siblings(self, context: ClassKey, root: str, but: str) -> tuple[Sibling, ...]:
@@ -193,7 +193,7 @@ class Judge:
             first.read.column,
             siblings,
             unguarded,
-            self._confidence(chosen, siblings, unguarded, weak),
+            self._tempered(chosen, self._confidence(chosen, siblings, unguarded, weak)),
             *self._reach(context, chosen),
             self._cause(first),
             siblings[0].gate if siblings else first.gate or _any_gate(chosen),
@@ -391,21 +391,17 @@ class Judge:
                 continue
             found = reads.get((user.path, user.facts.qualname))
             if found is None:
-                # A private name: asks for metadata, or for another class's method of that name.
-                if private or self._dead(user):
+                # It asks for metadata, or for another class's method of that name.
+                if private or user.facts.name.startswith("_"):
+                    continue
+                if self.readings.duty(user.facts.name):
+                    used = True
                     continue
                 return False
             used = True
             if not self.readings.duty(user.facts.name) and not self._covered(user, found):
                 return False
         return private or (used and not self.mentioned(name))
-
-    def _dead(self, user: Function) -> bool:
-        """Whether a private function is named nowhere."""
-        name = user.facts.name
-        if not name.startswith("_") or name.startswith("__") or self.mentioned(name):
-            return False
-        return not any(name in other.facts.mentions for other, _ in self._functions())
 
     def _covered(self, user: Function, found: list[tuple[ClassKey | None, Read]]) -> bool:
         """Whether a user's reads are behind a gate, stores, or the matter of its own callers."""
@@ -472,6 +468,51 @@ class Judge:
             # It waits for something else, which may be the ordering that is meant.
             return "medium" if sure else "low"
         return "high" if sure else "medium"
+
+    def _tempered(self, chosen: Sequence[Reading], believed: Confidence) -> Confidence:
+        """What the inner object says of a delegate's read.
+
+        Where the inner class waits before the same read, its void gate is what the wrapper must
+        make up for. Where it waits before others only, it does not ask for it here. Where it never
+        waits, only siblings that read the same inner buffer speak for sure.
+        """
+        if not all(r.delegated for r in chosen):
+            return believed
+        verdicts = [self._inner_verdict(r) for r in chosen]
+        if "gated" in verdicts:
+            return believed
+        if all(v == "open" for v in verdicts):
+            return "low"
+        if any(self._shares_inner(r) for r in chosen):
+            return believed
+        return _step_down(believed)
+
+    def _inner_verdict(self, reading: Reading) -> str:
+        """``gated``, ``open`` (its class waits elsewhere) or empty where its class never waits."""
+        origin = reading.read.origin
+        owner = (origin.path, origin.qualname.rpartition(".")[0])
+        if owner == reading.context or owner not in self.index.classes:
+            return ""
+        if origin.qualname in self._gated_symbols:
+            return "gated"
+        return "open" if owner[1] in self.norm.by_class else ""
+
+    @cached_property
+    def _gated_symbols(self) -> frozenset[str]:
+        """Methods that wait in their own class, and those reached from such methods only."""
+        found = {s.symbol for siblings in self.norm.by_class.values() for s in siblings}
+        for reading in self.readings.readings:
+            if reading.gated and not reading.optional and reads_elements(reading.read):
+                found.add(reading.read.origin.qualname)
+        return frozenset(found)
+
+    def _shares_inner(self, reading: Reading) -> bool:
+        name = _inner_name(reading.read.path)
+        for key in self.index.classes[reading.context].mro:
+            for sibling in self.norm.by_buffer.get((key[1], reading.root), ()):
+                if sibling.inner == name and sibling.symbol != reading.function.facts.qualname:
+                    return True
+        return False
 
     def _transferred(self, chosen: Sequence[Reading]) -> bool:
         return any(set(r.read.path[1:]) & self._moved for r in chosen)
@@ -636,7 +677,7 @@ class Judge:
     def _inner(
         self, owner: ClassKey, root: str, key: ClassKey, guarded: tuple[Sibling, ...]
     ) -> Iterator[Gap]:
-        reached = {s.name for s in guarded}
+        reached = self._reached(owner, root)
         for method in self.index.classes[key].methods.values():
             name = method.facts.name
             if name in reached or name.startswith("_") or self.readings.duty(name):
@@ -675,6 +716,17 @@ class Judge:
                 detail=owner[1],
             )
 
+    def _reached(self, owner: ClassKey, root: str) -> set[str]:
+        """Methods of the inner object that the owner calls behind its gate."""
+        found: set[str] = set()
+        for method in self._in_force(owner):
+            if root in method.facts.mentions:
+                for call in self.readings.summary(method, owner).calls:
+                    inner = any(p[1:2] == (root,) for p in call.receivers)
+                    if inner and any(self.readings.is_gate(t) for t, _ in call.held):
+                        found.add(call.name)
+        return found
+
     def _callers_outside(self, owner: ClassKey, root: str, name: str) -> list[Place]:
         family = {owner, *self.index.subclasses.get(owner, ())}
         found: list[Place] = []
@@ -703,6 +755,16 @@ def _hands_over(call: CallSite, method: Function, gates: frozenset[str]) -> bool
         return True
     by_default = {p.name for p in parameters if p.default == "value"}
     return all(not given[g].none if g in given else g in by_default for g in gates)
+
+
+def _inner_name(path: Path) -> str:
+    """The buffer of an inner object that a path indexes; empty where it is not known."""
+    step = path[2] if len(path) > 2 else ""
+    return step if step.isidentifier() else ""
+
+
+def _step_down(confidence: Confidence) -> Confidence:
+    return "medium" if confidence == "high" else "low"
 
 
 def _any_gate(readings: Iterable[Reading]) -> str:

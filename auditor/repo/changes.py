@@ -23,13 +23,14 @@ _PROJECT = "pyproject.toml"
 _BUILT_SUFFIXES = (".so", ".pyd", ".dylib")
 
 
-def compare(fork: Snapshot, upstream: Snapshot) -> ChangeSet:
-    """The files that differ, without the history.
+def compare(fork: Snapshot, upstream: Snapshot, cache: Path | None = None) -> ChangeSet:
+    """The files that differ, without the history; ``cache`` is a folder that keeps the answer.
 
     Renames are followed as git does (half of the content kept). Only what both trees are known to
     hold or lack counts: a file that one side could not list is in neither group, and what a build
-    adds to a source tree is no change. ``symbols`` are given for modified and renamed Python files;
-    of an added or deleted file everything differs.
+    adds to a source tree is no change. Lines are None for binary, huge and unreadable files, whose
+    renames are not followed either. ``symbols`` are given for modified and renamed Python files; of
+    an added or deleted file everything differs.
     """
     ours, theirs = set(fork.paths), set(upstream.paths)
     unsure = (fork.unreadable.keys() - ours) | (upstream.unreadable.keys() - theirs)
@@ -37,26 +38,52 @@ def compare(fork: Snapshot, upstream: Snapshot) -> ChangeSet:
         unsure |= _made_by_packaging(ours ^ theirs)
     common = sorted(ours & theirs)
     mine, before = fork.content_ids(common), upstream.content_ids(common)
-    modified = [path for path in common if mine.get(path) != before.get(path)]
-    added, deleted = sorted(ours - theirs - unsure), sorted(theirs - ours - unsure)
+    pairs = [(path, path) for path in common if mine.get(path) != before.get(path)]
+    pairs += [(path, "") for path in sorted(theirs - ours - unsure)]
+    pairs += [("", path) for path in sorted(ours - theirs - unsure)]
+    if cache is None:
+        return _compare(fork, upstream, pairs)
+    kept = cache / "changes" / f"{_key(fork, upstream, pairs)}.msgpack"
+    # A cache that cannot be read or written costs time, never the run.
+    with suppress(OSError, msgspec.DecodeError):
+        return msgspec.msgpack.decode(kept.read_bytes(), type=ChangeSet)
+    changes = _compare(fork, upstream, pairs)
+    with suppress(OSError):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".writing-", dir=kept.parent) as fresh:
+            (Path(fresh) / "value").write_bytes(msgspec.msgpack.encode(changes))
+            (Path(fresh) / "value").replace(kept)
+    return changes
 
-    pairs = [(path, path) for path in modified]
-    pairs += [(path, "") for path in deleted]
-    pairs += [("", path) for path in added]
+
+def _key(fork: Snapshot, upstream: Snapshot, pairs: Sequence[tuple[str, str]]) -> str:
+    """What the answer depends on: the names and contents of the files that differ."""
+    digest = hashlib.sha256(b"%d" % _FORMAT)
+    for snapshot, paths in (
+        (upstream, [old for old, _ in pairs if old]),
+        (fork, [new for _, new in pairs if new]),
+    ):
+        ids = snapshot.content_ids(paths, proven=True)
+        digest.update(repr([(path, ids.get(path)) for path in paths]).encode())
+    return digest.hexdigest()
+
+
+def _compare(
+    fork: Snapshot, upstream: Snapshot, pairs: Sequence[tuple[str, str]]
+) -> ChangeSet:
     changes = []
-    with _side_by_side(fork, upstream, pairs) as folder:
-        counted = set()
-        for removed, gained, before_at, after_at in _line_counts(folder):
-            counted |= {before_at, after_at}
-            old = pairs[before_at][0] if before_at is not None else ""
-            new = pairs[after_at][1] if after_at is not None else ""
-            symbols: tuple[str, ...] = ()
-            if old and new.endswith(".py"):
-                symbols = changed_symbols(
-                    (folder / f"a/{before_at}").read_bytes(),
-                    (folder / f"b/{after_at}").read_bytes(),
-                )
-            changes.append(_change(old, new, gained, removed, symbols))
+    counted: set[int | None] = set()
+    with _side_by_side(fork, upstream, pairs) as folder, ThreadPoolExecutor(1) as beside:
+        lines = beside.submit(_line_counts, folder)
+        symbols = {(at, at): _symbols(folder, at, at) for at, (old, new) in enumerate(pairs) if old == new}
+        for removed, added, old_at, new_at in lines.result():
+            counted |= {old_at, new_at}
+            old = pairs[old_at][0] if old_at is not None else ""
+            new = pairs[new_at][1] if new_at is not None else ""
+            named: tuple[str, ...] = ()
+            if old_at is not None and new_at is not None:
+                named = symbols.get((old_at, new_at)) or _symbols(folder, old_at, new_at)
+            changes.append(_change(old, new, added, removed, named))
     uncounted = (pair for index, pair in enumerate(pairs) if index not in counted)
     changes += [_change(old, new, None, None) for old, new in uncounted]
     return ChangeSet(files=tuple(sorted(changes)))

@@ -119,16 +119,17 @@ class Snapshot:
             if isinstance(content, bytes):
                 yield path, content
 
-    def content_ids(self, paths: Sequence[str]) -> dict[str, str]:
+    def content_ids(self, paths: Sequence[str], *, proven: bool = False) -> dict[str, str]:
         """An id per file, equal for equal contents in any two snapshots; unreadable ones lack it.
 
-        It is git's SHA-1 blob id. Of an unread file in a repository it is what the repository
-        claims, which may be forged: this tells whether sides differ and is no key for a cache.
+        It is git's SHA-1 blob id. Unless ``proven`` asks for every file to be read, that of an
+        unread file in a repository is what the repository claims, which may be forged: enough to
+        tell whether sides of it differ, but no key for a cache.
         """
-        ids = {path: found for path in paths if (found := self._stored_id(path))}
-        for _ in self.read_many([p for p in paths if p not in ids and p not in self._ids]):
+        claimed = {} if proven else {p: found for p in paths if (found := self._stored_id(p))}
+        for _ in self.read_many([p for p in paths if p not in claimed and p not in self._ids]):
             pass
-        return ids | {path: self._ids[path] for path in paths if path in self._ids}
+        return claimed | {path: self._ids[path] for path in paths if path in self._ids}
 
     def report_path(self, path: str) -> str:
         """The path from the root of the fork, as an editor or code scanning must find it."""

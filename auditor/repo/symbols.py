@@ -109,19 +109,19 @@ def _pieces(start: re.Pattern[str], text: str) -> list[str]:
     """A text cut into statements; the first piece is what comes before any."""
     cuts = [0, *(found.end() for found in start.finditer(text)), len(text)]
     pieces: list[str] = []
-    incomplete = False
-    for piece in (text[begin:end] for begin, end in itertools.pairwise(cuts)):
+    incomplete = in_string = False
+    for begin, end in itertools.pairwise(cuts):
+        piece = text[begin:end]
         if incomplete:
             pieces[-1] += piece
         else:
             pieces.append(piece)
-        last = pieces[-1]
-        incomplete = (
-            piece.lstrip().startswith("@")
-            or any(last.count(quotes) % 2 for quotes in ('"""', "'''"))
+        if (piece.count('"""') + piece.count("'''")) % 2:
+            in_string = not in_string
+        incomplete = in_string or piece.lstrip().startswith("@")
+        if len(pieces) == 1:
             # The bases of a class, a line each.
-            or (len(pieces) == 1 and last.count("(") != last.count(")"))
-        )
+            incomplete |= pieces[0].count("(") != pieces[0].count(")")
     return pieces
 
 
