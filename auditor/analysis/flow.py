@@ -93,7 +93,7 @@ class Evaluator:
         self.words = vocabulary
         self.gates = gates
         self.votes = votes
-        self._verdicts: dict[str, tuple[str, bool]] = {}
+        self._verdicts: dict[str, str] = {}
         self._summaries: dict[tuple[object, ...], Summary | None] = {}
         self._depth = 0
 
@@ -113,17 +113,17 @@ class Evaluator:
         self._summaries[key] = found
         return found
 
-    def verdict(self, name: str) -> tuple[str, bool]:
-        """What most of the classes behind a vote do: the gate they wait on, whether they read."""
+    def verdict(self, name: str) -> str:
+        """The gate that most of the classes behind a vote wait on in a method; empty for none."""
         known = self._verdicts.get(name)
         if known is None:
-            self._verdicts[name] = ("", False)  # cuts recursion
+            self._verdicts[name] = ""  # cuts recursion
             known = self._verdicts[name] = self._count(name)
         return known
 
-    def _count(self, name: str) -> tuple[str, bool]:
+    def _count(self, name: str) -> str:
         gates: list[str] = []
-        reads = voters = 0
+        voters = 0
         for key in self.votes[name]:
             method = self.index.method(key, name)
             summary = self.summary(method, key) if method is not None else None
@@ -132,9 +132,7 @@ class Evaluator:
             voters += 1
             held = [t[-1] for t, keys in summary.exit_held if t[0] == "self" and keys]
             gates += [gate for gate in held if gate in self.gates][:1]
-            reads += any(r.use == "read" and r.path[0] == "self" for r in summary.reads)
-        most = max(sorted(set(gates)), key=gates.count) if 2 * len(gates) > voters else ""
-        return most, 2 * reads > voters
+        return max(sorted(set(gates)), key=gates.count) if 2 * len(gates) > voters else ""
 
     def stores(self, name: str) -> bool:
         """Whether a callee's dotted name says, first or last, that it writes to what it is handed."""
@@ -199,7 +197,7 @@ class _Walk:
             tuple(sorted(final.held.items())),
             final.may,
             final.ordered,
-            join_values(r.value for r in self.returns),
+            join_values(_guarded(r.value, r.state.held, final.held) for r in self.returns),
         )
 
     def bind_parameters(self) -> None:
@@ -602,11 +600,11 @@ class _Walk:
     def subscript(self, expr: f.Sub) -> Value:
         value = self.expr(expr.value)
         index = self.expr(expr.index)
-        if value.parts and isinstance(expr.index, f.Const) and expr.index.kind == "int":
+        if value.parts and isinstance(expr.index, f.Const) and expr.index.text.isdigit():
             position = int(expr.index.text)
             if position < len(value.parts):
                 return value.parts[position]
-        fixed = isinstance(expr.index, f.Const) and expr.index.kind == "int"
+        fixed = isinstance(expr.index, f.Const) and expr.index.kind in ("int", "str")
         found = self.member(value, index.keys, FIXED if fixed else ELEMENT)
         if any(map(is_element, value.paths)) or value.parts:
             return found  # a part of an element that was taken before
@@ -762,7 +760,7 @@ class _Walk:
         if element and name in self.words.metadata_methods:
             return Value(deps=receiver.keys)
         if element and name in self.words.view_methods:
-            return replace(receiver, deps=receiver.deps | _keys_of(arguments, keywords))
+            return receiver  # a view says how the memory is seen, not which member it is
         if element and name in self.words.store_methods:
             for value in (*arguments, *(v for _, v in keywords)):
                 self.use(value, expr.line)
@@ -787,7 +785,7 @@ class _Walk:
                     return self.apply(summary, known_function, NOTHING, arguments, keywords, expr)
         if element:
             self.use(receiver, receiver.line)
-        return self.opaque(dotted or name, receiver, arguments, keywords, expr)
+        return self.opaque(dotted or f".{name}", receiver, arguments, keywords, expr)
 
     def dispatch(
         self,
@@ -807,6 +805,8 @@ class _Walk:
             nested = self.nested_class(receiver, name)
             if nested is not None:
                 return Value(types=frozenset((nested,)))
+            if receiver.types and name in _TAKING:
+                return self.member(receiver, _keys_of(arguments, keywords))
             return self.vote(receiver, name, arguments, keywords, expr)
         before = self.state
         states: list[State] = []
@@ -833,7 +833,7 @@ class _Walk:
         tracked = any(len(p) > 1 or p[0].startswith("param:") for p in receiver.paths)
         if receiver.types or not tracked or name not in self.evaluator.votes:
             return None
-        gate, reads = self.evaluator.verdict(name)
+        gate = self.evaluator.verdict(name)
         keys = _keys_of(arguments, keywords)
         if gate:
             for path in sorted(receiver.paths):
@@ -841,12 +841,8 @@ class _Walk:
                 add_held(self.state.held, token, keys or None)
                 self.state.may |= {token}
                 self.waits[Wait(token, keys, "keyed", expr.line, self.place(expr.line))] = None
-        result = receiver.step(name + RESULT, frozenset(), keys).at(
-            self.place(expr.line, expr.column)
-        )
-        if reads:
-            self.use(result, expr.line)
-        return result
+        place = self.place(expr.line, expr.column)
+        return receiver.step(name + RESULT, frozenset(), keys).at(place)
 
     def nested_class(self, receiver: Value, name: str) -> ClassKey | None:
         for key in sorted(receiver.types):
@@ -998,7 +994,11 @@ class _Walk:
         deps = _keys_of(arguments, keywords)
         metadata = self.evaluator.tells_metadata(name.rpartition(".")[2]) if name else False
         if not metadata:
-            stored = "store" if name and self.evaluator.stores(name) else "read"
+            stores = bool(name) and self.evaluator.stores(name)
+            # ``rows.append(row)`` keeps its argument; ``store_rows(buffer, row)`` writes to it.
+            method = "." in name and not (receiver.paths and all(map(_is_module, receiver.paths)))
+            keeps = method and len(words(name.rpartition(".")[2])) == 1
+            stored = "store" if stores and not keeps else "read"
             for value in arguments:
                 self.sink(value, stored, expr.line)
             for keyword, value in keywords:
@@ -1054,11 +1054,14 @@ class _Walk:
             if not is_data(path):
                 continue
             where = value.line or line
+            held = dict(self.state.held)
+            for token, keys in value.guard(path):
+                add_held(held, token, keys)
             self.note_read(
                 Read(
                     path,
                     value.deps,
-                    tuple(sorted(self.state.held.items())),
+                    tuple(sorted(held.items())),
                     self.state.may,
                     use,
                     where,
@@ -1081,6 +1084,20 @@ def _rebased(
         return frozenset((*o, *p[1:]) for p in paths if p[0] == "self" for o in owners)
 
     return moved(pair[0]), moved(pair[1])
+
+
+def _guarded(
+    value: Value, held: Mapping[Path, Keys | None], final: Mapping[Path, Keys | None]
+) -> Value:
+    """A returned value with the gates of its own way out, where others do not hold them."""
+    extra = tuple(sorted((t, k) for t, k in held.items() if t not in final))
+    if not extra or not (value.paths or value.parts):
+        return value
+    guards = dict(value.guards)
+    for path in value.paths:
+        guards[path] = tuple(sorted({**dict(guards.get(path, ())), **dict(extra)}.items()))
+    parts = tuple(_guarded(part, held, final) for part in value.parts)
+    return replace(value, guards=tuple(sorted(guards.items())), parts=parts)
 
 
 def _is_super(expr: f.Expr) -> bool:
@@ -1109,6 +1126,10 @@ def _is_abstract(facts: f.FunctionFacts) -> bool:
     """Whether a body only refuses: what is handed to it is read by some override."""
     refusing = all(isinstance(s, f.Exit) and s.kind == "raise" for s in facts.body)
     return refusing and (bool(facts.body) or "abstractmethod" in ".".join(facts.decorators))
+
+
+_TAKING = ("get", "pop", "values", "setdefault")
+"""Methods of a mapping that hand out what it holds."""
 
 
 def _only_waits(summary: Summary) -> bool:
@@ -1193,4 +1214,16 @@ def _substitute(value: Value, binding: dict[str, Value], line: int, column: int)
     parts = tuple(_substitute(part, binding, line, column) for part in value.parts)
     given = (binding[p[0]].deps for p in value.paths if p[0] in binding)
     deps = (_keys(value.deps, binding) or NO_KEYS).union(*given)
-    return Value(paths, deps, types, parts, line, column, value.origin, none=value.none)
+    guards = tuple(
+        (
+            path,
+            tuple(
+                (token, _keys(keys, binding))
+                for held, keys in gates
+                for token in _paths(held, binding)
+            ),
+        )
+        for before, gates in value.guards
+        for path in _paths(before, binding)
+    )
+    return Value(paths, deps, types, parts, line, column, value.origin, guards, none=value.none)

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from auditor.analysis.flow import EVERYTHING, Evaluator
 from auditor.analysis.values import (
+    ELEMENT,
     LOOP,
     NO_KEYS,
     RESULT,
@@ -16,7 +17,6 @@ from auditor.analysis.values import (
     Path,
     Read,
     Summary,
-    is_element,
 )
 from auditor.rulebook import Vocabulary, words
 from auditor.source import facts as f
@@ -346,7 +346,11 @@ class Readings:
                     continue
                 seen = True
                 made = self.index.types(function, context, assign.value)
-                if not _plain(assign.value) and not _plain_parameter(function, assign) and not (made and all(map(self._is_record, made))):
+                if (
+                    not _plain(assign.value)
+                    and not _plain_parameter(function, assign)
+                    and not (made and all(map(self._is_record, made)))
+                ):
                     return False
         held = self.index.attribute_types(context, name)
         return seen and all(map(self._is_record, held))
@@ -383,8 +387,9 @@ def key_parameters(read: Read) -> Keys:
 
 
 def reads_elements(read: Read) -> bool:
-    """Whether elements, not the container or its metadata, are taken and used."""
-    return read.use in ("read", "return") and is_element(read.path)
+    """Whether elements are taken and used: not the container, its metadata or one fixed member."""
+    chosen = any(step == ELEMENT or step.endswith(RESULT) for step in read.path[2:])
+    return read.use in ("read", "return") and chosen
 
 
 def _self_path(expr: f.Expr) -> Path | None:
@@ -439,6 +444,8 @@ def _plain(expr: f.Expr) -> bool:
     for node in f.walk(expr):
         if isinstance(node, f.Call) and f.dotted(node.func).rpartition(".")[2] not in _PLAIN_CALLS:
             return False
+    if isinstance(expr, f.Group) and expr.op in ("and", "not", "is", "is not", "==", "!="):
+        return True
     displays = isinstance(expr, f.Const | f.Comp) or (
         isinstance(expr, f.Group) and expr.op in ("list", "dict", "tuple", "value", "compare")
     )

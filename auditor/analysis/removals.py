@@ -56,9 +56,7 @@ def _lost(other: Readings, before: Function, readings: Readings, after: Function
     return [w for w in waits if _name(w) and _name(w) not in kept]
 
 
-def _still_reads(
-    readings: Readings, after: Function, other: Readings, before: Function
-) -> bool:
+def _still_reads(readings: Readings, after: Function, other: Readings, before: Function) -> bool:
     """Whether what the wait protected is still read, and not behind a wait for everything."""
     summary = readings.summary(after, after.owner)
     if EVERYTHING in dict(summary.exit_held):

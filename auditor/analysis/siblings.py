@@ -12,8 +12,9 @@ from functools import cached_property
 
 from auditor.analysis.gaps import Gap, Shape, Sibling
 from auditor.analysis.readings import Reading, Readings, key_parameters, reads_elements
-from auditor.analysis.values import ELEMENT, RESULT, SELF, CallSite, Path, Place, Read
+from auditor.analysis.values import ELEMENT, RESULT, SELF, CallSite, Keys, Path, Place, Read
 from auditor.model import Confidence, Reach, Side
+from auditor.rulebook import words
 from auditor.source.index import ClassKey, Function, is_property
 
 _FEWEST_PEERS = 3
@@ -144,10 +145,36 @@ class Judge:
     def _duty_bound(self, reading: Reading) -> bool:
         return (
             reads_elements(reading.read)
-            and bool(key_parameters(reading.read))
+            and self._by_the_index(reading)
             and not self.readings.duty(reading.function.facts.name)
             and not self.readings.no_buffer(reading.context, reading.read.path)
         )
+
+    def _by_the_index(self, reading: Reading) -> bool:
+        """Whether the element is chosen by what a gate of the family is waited on for.
+
+        Parameters play the same part under the same name in one family; a method that has none of
+        those names may choose by any.
+        """
+        keys = key_parameters(reading.read)
+        names = self._index_names(reading.context)
+        own = names & {p.name for p in reading.function.facts.parameters}
+        return bool(keys & own) if own else bool(keys)
+
+    def _index_names(self, context: ClassKey) -> frozenset[str]:
+        known = self._index_names_of.get(context)
+        if known is None:
+            found: set[str] = set()
+            for method in self.readings.index.methods(context):
+                for wait in self.readings.summary(method, context).waits:
+                    if wait.kind == "keyed" and self.readings.is_gate(wait.token):
+                        found |= wait.keys
+            known = self._index_names_of[context] = frozenset(found)
+        return known
+
+    @cached_property
+    def _index_names_of(self) -> dict[ClassKey, frozenset[str]]:
+        return {}
 
     def siblings(self, context: ClassKey, root: str, but: str) -> tuple[Sibling, ...]:
         """Gated readers of an attribute on a class or its bases, other than a method itself.
@@ -394,7 +421,7 @@ class Judge:
                 # It asks for metadata, or for another class's method of that name.
                 if private or user.facts.name.startswith("_"):
                     continue
-                if self.readings.duty(user.facts.name):
+                if self.readings.duty(user.facts.name) or self._waits_before(user, name):
                     used = True
                     continue
                 return False
@@ -403,11 +430,21 @@ class Judge:
                 return False
         return private or (used and not self.mentioned(name))
 
+    def _waits_before(self, user: Function, name: str) -> bool:
+        """Whether every call of a method in a function is behind a gate."""
+        calls = [c for c in self.readings.summary(user, user.owner).calls if c.name == name]
+        return bool(calls) and all(
+            any(self.readings.is_gate(token) for token, _ in call.held) for call in calls
+        )
+
     def _covered(self, user: Function, found: list[tuple[ClassKey | None, Read]]) -> bool:
         """Whether a user's reads are behind a gate, stores, or the matter of its own callers."""
         for context, read in found:
             if read.use == "store" or self.readings.gate_held(read, context) is not None:
                 continue
+            if read.path[0] == "self" and context is not None:
+                if self.readings.no_buffer(context, read.path):
+                    continue
             inner = self._candidates.get((context, user.facts.name)) if context else None
             if inner is None or not self._answered_for(inner):
                 return False
@@ -442,7 +479,8 @@ class Judge:
                     meant = self.index.method(key, step.removesuffix(RESULT))
                     if meant is not None:
                         origin = (meant.path, meant.facts.qualname)
-                        found.setdefault(origin, []).append((function.owner, function, read))
+                        own = replace(read, held=_without_vote(read, step))
+                        found.setdefault(origin, []).append((function.owner, function, own))
         return found
 
     # -- belief ----------------------------------------------------------------------------------
@@ -521,8 +559,10 @@ class Judge:
     def _moved(self) -> frozenset[str]:
         """Attribute names that a transfer between the tiers touches."""
         found: set[str] = set()
-        for known in self.index.classes.values():
+        for key, known in self.index.classes.items():
             for method in known.methods.values():
+                if key in self.readings.families:
+                    continue
                 if self.readings.duty(method.facts.name) == "transfer":
                     found |= set(method.facts.mentions)
         return frozenset(found)
@@ -595,8 +635,9 @@ class Judge:
                 name, after = read.path[position], read.path[position + 1]
                 if name not in self._raw_buffers or after != ELEMENT:
                     continue
-                if self._holds(function, read.path[:position]):
-                    if self.readings.gate_held(read, None) is None:
+                if self._holds(function, read.path[:position], name):
+                    held = self.readings.gate_held(read, None) is not None
+                    if not held and not self._copies_between_tiers(function, name):
                         yield self._bypass(function, read, name)
                     break
 
@@ -630,12 +671,36 @@ class Judge:
                     found.add(reading.root)
         return frozenset(found)
 
-    def _holds(self, function: Function, receiver: Path) -> bool:
+    def _holds(self, function: Function, receiver: Path, name: str) -> bool:
         """Whether a receiver is one of the family's objects: by its type, else by its name."""
         types = self.readings.types_of(function, receiver)
         if types:
             return bool(types & set(self.readings.families))
-        return receiver[-1] in self._holders and receiver != SELF
+        if receiver == SELF or receiver[-1] not in self._holders:
+            return False
+        return self._nearest_is_family(function, name)
+
+    def _nearest_is_family(self, function: Function, name: str) -> bool:
+        """Whether, of the classes with an attribute of that name, the nearest by folder is ours.
+
+        A back-end of its own often has pools with the same names, which nothing ever loads.
+        """
+        near: dict[int, list[ClassKey]] = {}
+        for key in self.index.classes:
+            if name in self.index.assigned(key):
+                near.setdefault(_shared_folders(function.path, key[0]), []).append(key)
+        owners = near[max(near)] if near else []
+        return not owners or any(key in self.readings.families for key in owners)
+
+    def _copies_between_tiers(self, function: Function, name: str) -> bool:
+        """Whether a function reads an attribute of that name of a host object too."""
+        host = self.readings.words.host_words
+        for other, read in self._outside_reads:
+            if other is function and name in read.path:
+                holder = read.path[: read.path.index(name)]
+                if any(set(words(step)) & host for step in holder):
+                    return True
+        return False
 
     def _bypass(self, function: Function, read: Read, name: str) -> Gap:
         siblings = self._raw_buffers[name]
@@ -755,6 +820,22 @@ def _hands_over(call: CallSite, method: Function, gates: frozenset[str]) -> bool
         return True
     by_default = {p.name for p in parameters if p.default == "value"}
     return all(not given[g].none if g in given else g in by_default for g in gates)
+
+
+def _without_vote(read: Read, step: str) -> tuple[tuple[Path, Keys | None], ...]:
+    """What a user holds itself, not what it is believed to hold since most methods of a name wait."""
+    receiver = read.path[: read.path.index(step)]
+    return tuple((token, keys) for token, keys in read.held if token[:-1] != receiver)
+
+
+def _shared_folders(left: str, right: str) -> int:
+    """How many leading folders two paths share."""
+    count = 0
+    for mine, theirs in zip(left.split("/")[:-1], right.split("/")[:-1], strict=False):
+        if mine != theirs:
+            break
+        count += 1
+    return count
 
 
 def _inner_name(path: Path) -> str:

@@ -40,6 +40,10 @@ class Place:
     column: int = 1
 
 
+Guards: TypeAlias = "tuple[tuple[Path, tuple[tuple[Path, Keys | None], ...]], ...]"
+"""Path → the gates that were held on the way to it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Value:
     """The abstract value of an expression.
@@ -47,6 +51,7 @@ class Value:
     ``parts`` are the members of a tuple or list display. ``line``/``column`` is where the function
     at hand came by it, ``origin`` where the element was taken, maybe in a callee. ``local`` is a
     function defined in the same body. ``text`` is a string literal, ``none`` a None or False.
+    ``guards`` are gates held for one of the paths only, since it was returned behind them.
     """
 
     paths: frozenset[Path] = frozenset()
@@ -56,6 +61,7 @@ class Value:
     line: int = 0
     column: int = 1
     origin: Place | None = None
+    guards: Guards = ()
     text: str = ""
     none: bool = False
     local: Function | None = None
@@ -68,10 +74,21 @@ class Value:
 
     def step(self, name: str, types: frozenset[ClassKey], deps: Keys = NO_KEYS) -> Value:
         """The value one step further along its paths."""
-        paths = frozenset(p if len(p) >= _LONGEST else (*p, name) for p in self.paths)
+        paths = frozenset(_longer(p, name) for p in self.paths)
         return replace(
-            self, paths=paths, deps=self.deps | deps, types=types, parts=(), text="", none=False
+            self,
+            paths=paths,
+            deps=self.deps | deps,
+            types=types,
+            parts=(),
+            text="",
+            none=False,
+            guards=tuple((_longer(p, name), held) for p, held in self.guards),
         )
+
+    def guard(self, path: Path) -> tuple[tuple[Path, Keys | None], ...]:
+        """The gates held for one path beyond those of the moment."""
+        return next((held for p, held in self.guards if p == path), ())
 
     def at(self, place: Place) -> Value:
         """The same value, taken at another place."""
@@ -79,6 +96,10 @@ class Value:
 
 
 NOTHING = Value()
+
+
+def _longer(path: Path, step: str) -> Path:
+    return path if len(path) >= _LONGEST else (*path, step)
 
 
 def is_element(path: Path) -> bool:
@@ -115,9 +136,22 @@ def join_values(values: Iterable[Value]) -> Value:
         first.line,
         first.column,
         first.origin,
+        _join_guards(known),
         none=all(v.none for v in known),
         local=first.local,
     )
+
+
+def _join_guards(values: list[Value]) -> Guards:
+    """A path keeps the gates that every value which leads to it holds for it."""
+    if not any(v.guards for v in values):
+        return ()
+    joined: dict[Path, dict[Path, Keys | None]] = {}
+    for value in values:
+        for path in value.paths:
+            own = dict(value.guard(path))
+            joined[path] = join_held(joined[path], own) if path in joined else own
+    return tuple((p, tuple(sorted(held.items()))) for p, held in sorted(joined.items()) if held)
 
 
 Held: TypeAlias = Mapping[Path, "Keys | None"]

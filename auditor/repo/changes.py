@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from auditor.model import ChangeSet, FileChange
 from auditor.repo.git import run_git
@@ -21,6 +25,9 @@ if TYPE_CHECKING:
 _VERSION_FILE = f"{PACKAGE}/_version.py"
 _PROJECT = "pyproject.toml"
 _BUILT_SUFFIXES = (".so", ".pyd", ".dylib")
+
+_FORMAT = 1
+"""Raised with every change of what is kept in the cache."""
 
 
 def compare(fork: Snapshot, upstream: Snapshot, cache: Path | None = None) -> ChangeSet:
@@ -68,25 +75,33 @@ def _key(fork: Snapshot, upstream: Snapshot, pairs: Sequence[tuple[str, str]]) -
     return digest.hexdigest()
 
 
-def _compare(
-    fork: Snapshot, upstream: Snapshot, pairs: Sequence[tuple[str, str]]
-) -> ChangeSet:
+def _compare(fork: Snapshot, upstream: Snapshot, pairs: Sequence[tuple[str, str]]) -> ChangeSet:
     changes = []
     counted: set[int | None] = set()
     with _side_by_side(fork, upstream, pairs) as folder, ThreadPoolExecutor(1) as beside:
-        lines = beside.submit(_line_counts, folder)
-        symbols = {(at, at): _symbols(folder, at, at) for at, (old, new) in enumerate(pairs) if old == new}
-        for removed, added, old_at, new_at in lines.result():
+        # Git is a process of its own and leaves this one free meanwhile.
+        counting = beside.submit(_line_counts, folder)
+        named: dict[tuple[int | None, int | None], tuple[str, ...]] = {
+            (at, at): _symbols(folder, at, at)
+            for at, (old, new) in enumerate(pairs)
+            if old == new and new.endswith(".py")
+        }
+        for removed, added, old_at, new_at in counting.result():
             counted |= {old_at, new_at}
             old = pairs[old_at][0] if old_at is not None else ""
             new = pairs[new_at][1] if new_at is not None else ""
-            named: tuple[str, ...] = ()
-            if old_at is not None and new_at is not None:
-                named = symbols.get((old_at, new_at)) or _symbols(folder, old_at, new_at)
-            changes.append(_change(old, new, added, removed, named))
+            if old and new and old != new and new.endswith(".py"):
+                named[old_at, new_at] = _symbols(folder, old_at, new_at)
+            symbols = named.get((old_at, new_at), ())
+            changes.append(_change(old, new, added, removed, symbols))
     uncounted = (pair for index, pair in enumerate(pairs) if index not in counted)
     changes += [_change(old, new, None, None) for old, new in uncounted]
     return ChangeSet(files=tuple(sorted(changes)))
+
+
+def _symbols(folder: Path, old_at: int | None, new_at: int | None) -> tuple[str, ...]:
+    old, new = folder / f"a/{old_at}", folder / f"b/{new_at}"
+    return changed_symbols(old.read_bytes(), new.read_bytes()) if new.exists() else ()
 
 
 def patches(
@@ -111,10 +126,9 @@ def patches(
     for patch in PatchSet(diff):
         number = patch.target_file if patch.source_file == "/dev/null" else patch.source_file
         old, new = pairs[int(number.rpartition("/")[2])]
-        if not patch.is_binary_file:
-            patch.source_file = f"a/{old}" if old else "/dev/null"
-            patch.target_file = f"b/{new}" if new else "/dev/null"
-            found[new or old] = patch
+        patch.source_file = f"a/{old}" if old else "/dev/null"
+        patch.target_file = f"b/{new}" if new else "/dev/null"
+        found[new or old] = patch
     return found
 
 
@@ -169,7 +183,8 @@ def _side_by_side(
     """A temporary folder with pair N's upstream file as ``a/N`` and the fork's as ``b/N``.
 
     Git may compare these: numbers for names leave no room for a path that leads elsewhere, and no
-    configuration or attribute of the fork applies. A pair with an unreadable file is left out.
+    configuration or attribute of the fork applies. A pair with an unreadable or binary file is
+    left out.
     """
     sides = ((upstream, "a", [old for old, _ in pairs]), (fork, "b", [new for _, new in pairs]))
     with tempfile.TemporaryDirectory(prefix="audit-") as name:
@@ -179,7 +194,8 @@ def _side_by_side(
             at = [index for index, path in enumerate(paths) if path]
             contents = snapshot.read_many([paths[index] for index in at])
             for index, (_, content) in zip(at, contents, strict=True):
-                if isinstance(content, bytes):
+                # Binary is what git calls so.
+                if isinstance(content, bytes) and b"\0" not in content[:8000]:
                     (folder / side / str(index)).write_bytes(content)
         for index, (old, new) in enumerate(pairs):
             if old and new:
@@ -206,14 +222,14 @@ def _diff(folder: Path, *options: str) -> bytes:
     )
 
 
-def _line_counts(
-    folder: Path,
-) -> Iterator[tuple[int | None, int | None, int | None, int | None]]:
-    """Removed and added lines (None for binary) and the numbers of the old and the new file."""
+def _line_counts(folder: Path) -> list[tuple[int, int, int | None, int | None]]:
+    """Removed and added lines, and the numbers of the old and the new file of each difference."""
     fields = _diff(folder, "--numstat", "-z", "--find-renames", "-l1000").split(b"\0")
+    found = []
     for counts, old, new in zip(fields[0::3], fields[1::3], fields[2::3], strict=False):
-        added, removed = (None if n == b"-" else int(n) for n in counts.split(b"\t")[:2])
+        added, removed = counts.split(b"\t")[:2]
         old_at, new_at = (
             None if name == b"/dev/null" else int(name.rpartition(b"/")[2]) for name in (old, new)
         )
-        yield removed, added, old_at, new_at
+        found.append((int(removed), int(added), old_at, new_at))
+    return found

@@ -256,14 +256,16 @@ class SourceIndex:
         if cached is not None:
             return cached
         self._return_types[cache_key] = frozenset()
-        found: set[ClassKey] = set()
+        declared: frozenset[ClassKey] = frozenset()
         if function.facts.returns is not None:
-            found |= self.annotation_types(function, function.facts.returns)
-        if not found:
-            for stmt in f.statements(function.facts.body):
-                if isinstance(stmt, f.Exit) and stmt.kind == "return" and stmt.value is not None:
-                    found |= self.types(function, context, stmt.value)
-        result = frozenset(found)
+            declared = self.annotation_types(function, function.facts.returns)
+        made: set[ClassKey] = set()
+        for stmt in f.statements(function.facts.body):
+            if isinstance(stmt, f.Exit) and stmt.kind == "return" and stmt.value is not None:
+                made |= self.types(function, context, stmt.value)
+        # What is made is more exact than what is promised, where it keeps the promise.
+        exact = made and all(declared & set(self.classes[key].mro) for key in made)
+        result = frozenset(made) if exact or not declared else declared
         self._return_types[cache_key] = result
         return result
 
