@@ -1008,7 +1008,9 @@ class _Walk:
             return Value(deps=deps | receiver.keys)
         step = name.rpartition(".")[2] + RESULT
         place = self.place(expr.line, expr.column)
-        result = receiver.step(step, frozenset(), deps)
+        # What an element is asked for does not change which element it is.
+        chosen = receiver.deps if any(map(is_element, receiver.paths)) else NO_KEYS
+        result = receiver.step(step, frozenset(), NO_KEYS if chosen else deps)
         if not any(map(is_element, receiver.paths)):
             result = result.at(place)
         if not receiver.paths:

@@ -299,7 +299,7 @@ class Readings:
                 continue
             if context is not None and self._void(token, context):
                 continue
-            if keys is None or not wanted or keys & wanted:
+            if keys is None or not wanted or keys & read.keys:
                 return token
         return None
 

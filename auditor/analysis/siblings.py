@@ -418,23 +418,35 @@ class Judge:
                 continue
             found = reads.get((user.path, user.facts.qualname))
             if found is None:
-                # It asks for metadata, or for another class's method of that name.
-                if private or user.facts.name.startswith("_"):
-                    continue
-                if self.readings.duty(user.facts.name) or self._waits_before(user, name):
-                    used = True
-                    continue
-                return False
+                calls = self._calls_of(user, candidate)
+                if calls is None or private or user.facts.name.startswith("_"):
+                    continue  # metadata, or another class's method of that name
+                if not self.readings.duty(user.facts.name) and not self._all_held(calls):
+                    return False
+                used = True
+                continue
             used = True
             if not self.readings.duty(user.facts.name) and not self._covered(user, found):
                 return False
         return private or (used and not self.mentioned(name))
 
-    def _waits_before(self, user: Function, name: str) -> bool:
-        """Whether every call of a method in a function is behind a gate."""
-        calls = [c for c in self.readings.summary(user, user.owner).calls if c.name == name]
+    def _calls_of(self, user: Function, candidate: _Candidate) -> list[CallSite] | None:
+        """The calls in a function that may mean a candidate's method; None if all mean another."""
+        name = candidate.function.facts.name
+        named = [c for c in self.readings.summary(user, user.owner).calls if c.name == name]
+        own = {candidate.context, *self.index.subclasses.get(candidate.context, ())}
+        meant = own | set(self.index.classes[candidate.context].mro)
+        calls = [
+            call
+            for call in named
+            if (not call.types or call.types & meant)
+            and (call.receivers != {SELF} or user.owner in own)
+        ]
+        return None if named and not calls else calls
+
+    def _all_held(self, calls: Sequence[CallSite]) -> bool:
         return bool(calls) and all(
-            any(self.readings.is_gate(token) for token, _ in call.held) for call in calls
+            any(self.readings.is_gate(t) for t, _ in call.held) for call in calls
         )
 
     def _covered(self, user: Function, found: list[tuple[ClassKey | None, Read]]) -> bool:
