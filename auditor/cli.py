@@ -114,6 +114,8 @@ _OPTIONS: dict[str, Callable[[F], F]] = {
     ),
 }
 
+_OF_THE_FORK = ("root", "upstream", "rev", "target", "config", "isolated")
+
 
 def run_options(*names: str) -> Callable[[F], F]:
     """Adds the named options of a run, or all of them, to a command.
@@ -206,6 +208,46 @@ def rules(context: click.Context, /, form: str, **_: object) -> int:
     else:
         _show(pages.rule_table(book.rules, _screen(settings)))
     return 0
+
+
+@cli.command()
+@click.argument("folder", required=False, type=click.Path(path_type=Path))
+@run_options(*(name for name in _OPTIONS if name not in _OF_THE_FORK))
+@click.pass_context
+def demo(context: click.Context, /, folder: Path | None, **_: object) -> int:
+    """Build a small fork with planted defects in FOLDER, and audit it.
+
+    Without FOLDER it lies in a new temporary one, which is kept.
+    """
+    import shlex
+    import tempfile
+
+    import msgspec
+
+    from auditor.demo import build
+
+    made = build(folder or Path(tempfile.mkdtemp(prefix="audit-demo-")))
+    settings = _settings(context, made.fork)
+    sides = {"upstream": f"{made.upstream} (demo)", "target": f"{made.target} (demo)"}
+    status = _audit(
+        msgspec.structs.replace(
+            settings,
+            upstream=made.upstream,
+            targets=(made.target,),
+            configuration={**sides, **settings.configuration},
+        )
+    )
+    if not settings.quiet:
+        _tell(
+            "\n"
+            f"The fork of this demo is kept; try next:\n"
+            f"  cd {shlex.quote(str(made.fork))}\n"
+            f"  audit --upstream {made.upstream} --origin introduced,regressed\n"
+            "  audit explain FINGERPRINT     a finding with its source lines (last line of each)\n"
+            "  audit explain gate-bypassed   what a rule looks for, and why\n"
+            "  git log --oneline --graph --all"
+        )
+    return status
 
 
 def _settings(context: click.Context, root: Path | None = None) -> Settings:

@@ -33,7 +33,7 @@ from auditor.rulebook import CheckName, Rule, Rulebook
 from auditor.rulebook import load as load_rules
 from auditor.source.facts import ModuleFacts
 from auditor.source.index import SourceIndex
-from auditor.source.scout import Scout, Scouted, waiting_pattern
+from auditor.source.scout import Scans, Scout, Scouted, lost_waits
 from auditor.source.store import FactStore
 from auditor.triage.findings import Witness, hidden_counts, triage
 
@@ -87,7 +87,7 @@ def run(request: AuditRequest, progress: Progress = _silent) -> Report:
         store.close()
     with clock.stage("compare"):
         changes = msgspec.structs.replace(
-            changes_of.compare(fork, upstream),
+            changes_of.compare(fork, upstream, request.cache),
             commits=past.commits,
             ahead=past.ahead,
             behind=past.behind,
@@ -229,10 +229,12 @@ class _Audit:
         """Read every side; what one side calls a gate is looked for on all."""
         total = len(snapshots)
         scouts: list[Scout] = []
+        scans = Scans()
         for number, snapshot in enumerate(snapshots):
             with self.clock.stage("read", number, total):
-                sources = dict(snapshot.read_python())
-            scouts.append(Scout(sources, self.book.vocabulary, self._facts(snapshot, sources)))
+                sources = scans.intern(dict(snapshot.read_python()))
+            facts = self._facts(snapshot, sources)
+            scouts.append(Scout(sources, self.book.vocabulary, facts, scans))
         with self.clock.stage("scout"):
             shared = _merged(scout.find_gates() for scout in scouts)
             shared = _merged(scout.find_families(shared) for scout in scouts)
@@ -246,9 +248,7 @@ class _Audit:
             with self.clock.stage("analyse", number, total):
                 index = SourceIndex(scout.modules)
                 vocabulary = self.book.vocabulary
-                view = View(
-                    snapshot.side, snapshot.ref, scout.sources, names, index, vocabulary
-                )
+                view = View(snapshot.side, snapshot.ref, scout.sources, names, index, vocabulary)
                 _ = view.readings.readings
             views.append(view)
         return views
@@ -268,16 +268,22 @@ class _Audit:
         return facts
 
     def _changed_waits(self, scouts: Sequence[Scout]) -> set[str]:
-        """Files that wait on some side and differ from the fork's."""
-        pattern = waiting_pattern(self.book.vocabulary)
+        """Files in which the fork has fewer waits of some kind than another side.
+
+        Where a file is missing on one side, its functions may have moved: then both count.
+        """
+        vocabulary = self.book.vocabulary
         fork = scouts[0].sources
-        changed: set[str] = set()
+        lost: set[str] = set()
         for scout in scouts[1:]:
-            for path in fork.keys() | scout.sources.keys():
-                mine, theirs = fork.get(path), scout.sources.get(path)
-                if mine != theirs and any(d and pattern.search(d) for d in (mine, theirs)):
-                    changed.add(path)
-        return changed
+            for path, theirs in scout.sources.items():
+                mine = fork.get(path, b"")
+                if mine != theirs and lost_waits(mine, theirs, vocabulary):
+                    lost.add(path)
+            if any(path not in fork for path in lost):
+                gained = fork.keys() - scout.sources.keys()
+                lost |= {p for p in gained if lost_waits(b"", fork[p], vocabulary)}
+        return lost
 
 
 def _merged(names: Iterable[Scouted]) -> Scouted:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import hashlib
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -114,6 +115,28 @@ class Vocabulary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return next((word for word in words(name) if word not in self.verb_prefixes), "")
 
 
+    def duty(self, name: str) -> str:
+        """Why waiting is not a function's business, by its name; empty where it is.
+
+        One of ``setup``, ``write``, ``transfer``, ``host`` and ``metadata``.
+        """
+        parts = words(name)
+        verb = self.verb(name)
+        if name in self.setup_methods or verb in self.setup_verbs:
+            return "setup"
+        if verb in self.write_verbs:
+            return "write"
+        if verb not in self.read_verbs and not self.write_verbs.isdisjoint(parts):
+            return "write"
+        if verb in self.transfer_verbs:
+            return "transfer"
+        if not self.host_words.isdisjoint(parts):
+            return "host"
+        if parts and parts[-1] in self.metadata_words:
+            return "metadata"
+        return ""
+
+
 class Rulebook(msgspec.Struct, frozen=True):
     """All rules, ordered by id, and the vocabulary.
 
@@ -175,6 +198,7 @@ class _UniqueKeyLoader(yaml.CSafeLoader):
         return super().construct_mapping(node, deep)
 
 
+@functools.lru_cache(maxsize=65536)
 def words(name: str) -> tuple[str, ...]:
     """The lower-case words of an identifier, of either style: ``SetKAndS`` is set, k, and, s."""
     return tuple(word.lower() for word in _WORD.findall(name))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from auditor.analysis.values import (
     ELEMENT,
@@ -531,50 +532,42 @@ class _Walk:
     # -- expressions -----------------------------------------------------------------------------
 
     def expr(self, expr: f.Expr, used: bool = True) -> Value:
-        self.nesting += 1
-        try:
-            return self._expr(expr, used)
-        finally:
-            self.nesting -= 1
+        kind = type(expr)
+        if kind is f.Name:
+            return self.name(expr.id)  # type: ignore[union-attr]
+        if kind is f.Call:
+            return self.call(expr, used)  # type: ignore[arg-type]
+        return _EVALUATE[kind](self, expr)
 
-    def _expr(self, expr: f.Expr, used: bool) -> Value:
-        match expr:
-            case f.Name():
-                return self.name(expr.id)
-            case f.Attr():
-                value = self.expr(expr.value)
-                return self.attribute(value, expr.name, expr.line, expr.column)
-            case f.Sub():
-                return self.subscript(expr)
-            case f.Call():
-                return self.call(expr, used)
-            case f.Group():
-                return self.group(expr)
-            case f.Choice():
-                results: list[Value] = []
-                self.expr(expr.test)
-                self.branch(
-                    expr.test,
-                    lambda: results.append(self.expr(expr.body)),
-                    lambda: results.append(self.expr(expr.orelse)),
-                )
-                return join_values(results)
-            case f.Comp():
-                return self.comprehension(expr)
-            case f.Bind():
-                value = self.expr(expr.value)
-                self.state.env[expr.target] = value
-                return value
-            case f.Lambda():
-                saved = dict(self.state.env)
-                for name in expr.parameters:
-                    self.state.env[name] = Value(frozenset(((f"local:{name}",),)))
-                self.expr(expr.body)
-                self.state.env = saved
-                return NOTHING
-            case f.Const():
-                off = expr.kind == "none" or (expr.kind == "bool" and expr.text == "False")
-                return Value(text=expr.text, none=off)
+    def _attribute(self, expr: f.Attr) -> Value:
+        return self.attribute(self.expr(expr.value), expr.name, expr.line, expr.column)
+
+    def _choice(self, expr: f.Choice) -> Value:
+        results: list[Value] = []
+        self.expr(expr.test)
+        self.branch(
+            expr.test,
+            lambda: results.append(self.expr(expr.body)),
+            lambda: results.append(self.expr(expr.orelse)),
+        )
+        return join_values(results)
+
+    def _bound(self, expr: f.Bind) -> Value:
+        value = self.expr(expr.value)
+        self.state.env[expr.target] = value
+        return value
+
+    def _lambda(self, expr: f.Lambda) -> Value:
+        saved = dict(self.state.env)
+        for name in expr.parameters:
+            self.state.env[name] = Value(frozenset(((f"local:{name}",),)))
+        self.expr(expr.body)
+        self.state.env = saved
+        return NOTHING
+
+    def _constant(self, expr: f.Const) -> Value:
+        off = expr.kind == "none" or (expr.kind == "bool" and expr.text == "False")
+        return Value(text=expr.text, none=off) if off or expr.text else NOTHING
 
     def name(self, name: str) -> Value:
         found = self.state.env.get(name)
@@ -1104,6 +1097,18 @@ def _guarded(
 
 def _is_super(expr: f.Expr) -> bool:
     return isinstance(expr, f.Call) and expr.func == f.Name("super")
+
+
+_EVALUATE: dict[type, Callable[[_Walk, Any], Value]] = {
+    f.Attr: _Walk._attribute,
+    f.Sub: _Walk.subscript,
+    f.Group: _Walk.group,
+    f.Choice: _Walk._choice,
+    f.Comp: _Walk.comprehension,
+    f.Bind: _Walk._bound,
+    f.Lambda: _Walk._lambda,
+    f.Const: _Walk._constant,
+}
 
 
 def _conjuncts(test: f.Expr) -> tuple[f.Expr, ...]:

@@ -17,6 +17,8 @@ _FEWEST = 2
 def dropped_parameters(side: Side, readings: Readings) -> Iterator[Gap]:
     """One gap a method and parameter; siblings share a base that has the method, or its name."""
     for (_, parameter), methods in sorted(_by_parameter(readings).items()):
+        if not any(_waits_plainly(readings, method, parameter) for _, method in methods):
+            continue
         waiting = [
             (key, method, gate)
             for key, method in methods
@@ -59,6 +61,21 @@ def _by_parameter(
                 for parameter in method.facts.parameters[1:]:
                     found.setdefault((name, parameter.name), []).append((key, method))
     return {pair: methods for pair, methods in found.items() if len(methods) > _FEWEST}
+
+
+def _waits_plainly(readings: Readings, method: Function, parameter: str) -> bool:
+    """Whether a body itself waits on a parameter: worth asking what the others do."""
+    primitive = readings.words.primitive_waits
+    if primitive.keys().isdisjoint(method.facts.mentions):
+        return False
+    for expr in _expressions(method):
+        for node in f.walk(expr):
+            if isinstance(node, f.Call) and isinstance(node.func, f.Attr):
+                if node.func.name in primitive:
+                    waited = (node.func.value, *node.args)
+                    if f.Name(parameter) in waited:
+                        return True
+    return False
 
 
 def _waits_on(readings: Readings, key: ClassKey, method: Function, parameter: str) -> str | None:

@@ -18,12 +18,13 @@ from auditor.analysis.values import (
     Read,
     Summary,
 )
-from auditor.rulebook import Vocabulary, words
+from auditor.rulebook import Vocabulary
 from auditor.source import facts as f
 from auditor.source.index import ClassKey, Function, SourceIndex
 from auditor.source.scout import Scouted
 
 _MOST_VOTERS = 12
+_NEAR_GATE = 3
 
 
 @dataclass(frozen=True)
@@ -71,11 +72,11 @@ class Readings:
     # -- families --------------------------------------------------------------------------------
 
     def _families(self) -> tuple[ClassKey, ...]:
-        """Classes that name a gate, with all their bases and subclasses."""
+        """Classes that hold a gate, themselves or in an inner object, with bases and subclasses."""
         naming = {
             key
             for key, known in self.index.classes.items()
-            if any(self.gates & set(m.facts.mentions) for m in known.methods.values())
+            if any(self._names_own_gate(m.facts) for m in known.methods.values())
         }
         related: set[ClassKey] = set()
         for key in naming:
@@ -83,6 +84,19 @@ class Readings:
                 related.add(base)
                 related.update(self.index.subclasses.get(base, ()))
         return tuple(sorted(related))
+
+    def _names_own_gate(self, facts: f.FunctionFacts) -> bool:
+        """Whether a method names ``self.gate`` or ``self.inner.gate``; further away is another's."""
+        if self.gates.isdisjoint(facts.mentions):
+            return False
+        for stmt in f.statements(facts.body):
+            for top in f.expressions(stmt):
+                for node in f.walk(top):
+                    if isinstance(node, f.Attr) and node.name in self.gates:
+                        path = _self_path(node)
+                        if path is not None and len(path) <= _NEAR_GATE:
+                            return True
+        return False
 
     def _votes(self) -> Mapping[str, tuple[ClassKey, ...]]:
         """Method names that only families use for reading or waiting → the classes meant."""
@@ -142,25 +156,16 @@ class Readings:
                 types = frozenset().union(*inner)
         return types
 
-    # -- what a method is for --------------------------------------------------------------------
-
     def duty(self, name: str) -> str:
         """Why waiting is not a method's business, by its name; empty where it is."""
-        vocabulary = self.words
-        parts = words(name)
-        verb = vocabulary.verb(name)
-        if name in vocabulary.setup_methods or verb in vocabulary.setup_verbs:
-            return "setup"
-        writes = vocabulary.write_verbs & set(parts)
-        if verb in vocabulary.write_verbs or (writes and verb not in vocabulary.read_verbs):
-            return "write"
-        if verb in vocabulary.transfer_verbs:
-            return "transfer"
-        if set(parts) & vocabulary.host_words:
-            return "host"
-        if parts and parts[-1] in vocabulary.metadata_words:
-            return "metadata"
-        return ""
+        known = self._duties.get(name)
+        if known is None:
+            known = self._duties[name] = self.words.duty(name)
+        return known
+
+    @cached_property
+    def _duties(self) -> dict[str, str]:
+        return {}
 
     # -- arming ----------------------------------------------------------------------------------
 
@@ -228,6 +233,14 @@ class Readings:
                 if not forwards and not _calls_super(method):
                     return True
         return False
+
+    def in_force(self, context: ClassKey) -> Iterator[Function]:
+        """The methods of a class as its objects have them: own first, overridden ones left out."""
+        seen: set[str] = set()
+        for method in self.index.methods(context):
+            if method.facts.name not in seen:
+                seen.add(method.facts.name)
+                yield method
 
     # -- readings --------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from auditor.source.index import ClassKey, Function
@@ -69,21 +69,25 @@ class Value:
     @property
     def keys(self) -> Keys:
         """The parameters it depends on when it is used as an index or argument."""
-        roots = {p[0][6:] for p in self.paths if p[0].startswith("param:")}
-        return self.deps.union(roots, *(part.keys for part in self.parts))
+        keys = self.deps
+        for path in self.paths:
+            if path[0].startswith("param:"):
+                keys |= {path[0][6:]}
+        for part in self.parts:
+            keys |= part.keys
+        return keys
 
     def step(self, name: str, types: frozenset[ClassKey], deps: Keys = NO_KEYS) -> Value:
         """The value one step further along its paths."""
-        paths = frozenset(_longer(p, name) for p in self.paths)
-        return replace(
-            self,
-            paths=paths,
-            deps=self.deps | deps,
-            types=types,
-            parts=(),
-            text="",
-            none=False,
-            guards=tuple((_longer(p, name), held) for p, held in self.guards),
+        return Value(
+            frozenset([_longer(p, name) for p in self.paths]),
+            self.deps | deps if deps else self.deps,
+            types,
+            (),
+            self.line,
+            self.column,
+            self.origin,
+            tuple((_longer(p, name), held) for p, held in self.guards) if self.guards else (),
         )
 
     def guard(self, path: Path) -> tuple[tuple[Path, Keys | None], ...]:
@@ -92,7 +96,19 @@ class Value:
 
     def at(self, place: Place) -> Value:
         """The same value, taken at another place."""
-        return replace(self, line=place.line, column=place.column, origin=place)
+        return Value(
+            self.paths,
+            self.deps,
+            self.types,
+            self.parts,
+            place.line,
+            place.column,
+            place,
+            self.guards,
+            self.text,
+            self.none,
+            self.local,
+        )
 
 
 NOTHING = Value()
@@ -104,7 +120,11 @@ def _longer(path: Path, step: str) -> Path:
 
 def is_element(path: Path) -> bool:
     """Whether a path leads to a member of what an attribute holds."""
-    return any(step in (ELEMENT, FIXED) or step.endswith(RESULT) for step in path[2:])
+    return len(path) > 2 and any(_is_taking(step) for step in path[2:])
+
+
+def _is_taking(step: str) -> bool:
+    return step in (ELEMENT, FIXED) or step.endswith(RESULT)
 
 
 def is_data(path: Path) -> bool:

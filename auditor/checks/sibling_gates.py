@@ -7,7 +7,7 @@ from typing import get_args
 
 from auditor.analysis.gaps import Gap, Shape
 from auditor.analysis.readings import key_parameters, reads_elements
-from auditor.analysis.siblings import learn as learn_norm
+from auditor.analysis.norm import learn as learn_norm
 from auditor.checks.view import Norm, View
 from auditor.errors import UsageProblem
 from auditor.model import Checked, Evidence, Hit, Location, Symbol

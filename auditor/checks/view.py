@@ -9,7 +9,8 @@ from functools import cached_property
 from auditor.analysis.gaps import Gap
 from auditor.analysis.parameters import dropped_parameters
 from auditor.analysis.readings import Reading, Readings
-from auditor.analysis.siblings import Judge, SiblingNorm
+from auditor.analysis.norm import SiblingNorm
+from auditor.analysis.siblings import Judge
 from auditor.analysis.removals import removed_waits
 from auditor.model import Side
 from auditor.rulebook import Vocabulary

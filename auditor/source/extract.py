@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import io
+import re
 import tokenize
 import warnings
 from collections.abc import Iterable, Sequence
@@ -17,13 +18,18 @@ from collections.abc import Iterable, Sequence
 from auditor.errors import Unreadable
 from auditor.source import facts as f
 
-VERSION = 2
+VERSION = 3
 """Raised whenever the facts of the same bytes change: it is part of the cache key."""
 
 LARGEST = 4 * 1024 * 1024
 """Bytes; a larger file is generated data, and its syntax tree would take gigabytes."""
 
+DEEPEST = 100
+"""Levels of statements and expressions within each other; 0.5.23 needs 45 at most. What is deeper
+is generated or hostile, and would exhaust the stack of whatever walks the facts."""
+
 _ELLIPSIS = f.Const("other")
+_LINE_END = re.compile(r"\r\n|\r|\n")  # what Python counts as one; str.splitlines knows more
 
 
 def extract(data: bytes, package: str) -> f.ModuleFacts:
@@ -46,7 +52,7 @@ def extract(data: bytes, package: str) -> f.ModuleFacts:
     except SyntaxError as error:
         raise Unreadable(f"syntax error at line {error.lineno or 0}: {error.msg}") from None
     except (RecursionError, MemoryError):
-        raise Unreadable("nested too deeply to parse") from None
+        raise Unreadable("nested too deeply") from None
     except ValueError as error:
         raise Unreadable(str(error)) from None
 
@@ -54,8 +60,9 @@ def extract(data: bytes, package: str) -> f.ModuleFacts:
 class _Extractor:
     def __init__(self, text: str, package: str) -> None:
         self.package = package
-        self.lines = None if text.isascii() else text.splitlines()
+        self.lines = None if text.isascii() else _LINE_END.split(text)
         self.mentions: set[str] = set()
+        self.depth = 0
 
     def module(self, tree: ast.Module) -> f.ModuleFacts:
         imports: list[f.Import] = []
@@ -140,7 +147,7 @@ class _Extractor:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             try:
                 return self.expr(ast.parse(node.value, mode="eval").body)
-            except SyntaxError:
+            except (SyntaxError, ValueError):
                 return None
         return None if node is None else self.expr(node)
 
@@ -159,9 +166,16 @@ class _Extractor:
 
     def block(self, body: Iterable[ast.stmt]) -> tuple[f.Stmt, ...]:
         found: list[f.Stmt] = []
+        self.descend(1)
         for node in body:
             found.extend(self.stmt(node))
+        self.depth -= 1
         return tuple(found)
+
+    def descend(self, levels: int) -> None:
+        self.depth += levels
+        if self.depth > DEEPEST:
+            raise RecursionError
 
     def stmt(self, node: ast.stmt) -> Sequence[f.Stmt]:
         match node:
@@ -230,13 +244,21 @@ class _Extractor:
     def match(self, node: ast.Match) -> Sequence[f.Stmt]:
         subject = self.expr(node.subject)
         chain: tuple[f.Stmt, ...] = ()
+        self.descend(len(node.cases))
         for case in reversed(node.cases):
-            total = isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None
+            pattern, matched = case.pattern, subject
+            if isinstance(pattern, ast.MatchAs) and pattern.name is not None:
+                matched = f.Bind(pattern.name, subject)
+            test: f.Expr = f.Group("compare", (matched,))
+            if case.guard is not None:
+                test = f.Group("and", (test, self.expr(case.guard)))
+            body = self.block(case.body)
+            total = isinstance(pattern, ast.MatchAs) and pattern.pattern is None
             if total and case.guard is None:
-                chain = self.block(case.body)
+                chain = (f.Do(matched, case.body[0].lineno), *body)
             else:
-                test = f.Group("compare", (subject,))
-                chain = (f.If(test, self.block(case.body), chain, node.lineno),)
+                chain = (f.If(test, body, chain, node.lineno),)
+        self.depth -= len(node.cases)
         return chain
 
     def assign(self, node: ast.Assign | ast.AnnAssign) -> f.Assign:
@@ -252,6 +274,14 @@ class _Extractor:
         return tuple(self.expr(n) for n in nodes if n is not None)
 
     def expr(self, node: ast.expr) -> f.Expr:
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise RecursionError
+        found = self.one_expr(node)
+        self.depth -= 1
+        return found
+
+    def one_expr(self, node: ast.expr) -> f.Expr:
         match node:
             case ast.Name():
                 return f.Name(node.id)
@@ -276,14 +306,14 @@ class _Extractor:
                 return f.Group("dict", self.exprs([*node.keys, *node.values]))
             case ast.BoolOp():
                 op = "and" if isinstance(node.op, ast.And) else "or"
-                return f.Group(op, self.exprs(node.values))
+                return f.Group(op, self.chain(node.values))
             case ast.UnaryOp():
                 op = "not" if isinstance(node.op, ast.Not) else "value"
                 return f.Group(op, (self.expr(node.operand),))
             case ast.Compare():
                 return f.Group(_comparison(node), self.exprs([node.left, *node.comparators]))
             case ast.BinOp():
-                return f.Group("value", self.exprs([node.left, node.right]))
+                return f.Group("value", self.exprs(_operands(node)))
             case ast.IfExp():
                 return f.Choice(self.expr(node.test), self.expr(node.body), self.expr(node.orelse))
             case ast.Lambda():
@@ -319,6 +349,12 @@ class _Extractor:
                 if isinstance(arg, ast.Constant) and isinstance(arg.value, str):
                     self.mentions.add(arg.value)
 
+    def chain(self, values: list[ast.expr]) -> tuple[f.Expr, ...]:
+        self.descend(len(values))  # each is evaluated on one outcome of those before
+        found = self.exprs(values)
+        self.depth -= len(values)
+        return found
+
     def comprehension(self, generators: list[ast.comprehension], element: f.Expr) -> f.Comp:
         pairs = tuple((self.expr(g.target), self.expr(g.iter)) for g in generators)
         tests = self.exprs(test for g in generators for test in g.ifs)
@@ -339,19 +375,29 @@ class _Extractor:
 
 
 def _definitions(body: Iterable[ast.stmt]) -> Iterable[ast.stmt]:
-    """The statements of a module or class body, through ``if`` and ``try`` at its top level."""
-    for node in body:
-        if isinstance(node, ast.If):
-            yield from _definitions(node.body)
-            yield from _definitions(node.orelse)
-        elif isinstance(node, ast.Try):
-            yield from _definitions(node.body)
-            for handler in node.handlers:
-                yield from _definitions(handler.body)
-            yield from _definitions(node.orelse)
-            yield from _definitions(node.finalbody)
+    """The statements of a module or class body, through ``if``, ``try``, ``with`` and the like."""
+    pending = list(body)[::-1]
+    while pending:
+        node = pending.pop()
+        inner: list[ast.stmt] = []
+        if not isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            for part in ("body", "handlers", "cases", "orelse", "finalbody"):
+                for child in getattr(node, part, ()):
+                    inner += [child] if isinstance(child, ast.stmt) else child.body
+        if inner:
+            pending.extend(reversed(inner))
         else:
             yield node
+
+
+def _operands(node: ast.BinOp) -> list[ast.expr]:
+    """The operands of ``a + b + c``, which is nested to the left."""
+    found = [node.right]
+    left = node.left
+    while isinstance(left, ast.BinOp):
+        found.append(left.right)
+        left = left.left
+    return [left, *reversed(found)]
 
 
 def _callee(node: ast.expr) -> ast.expr:

@@ -6,9 +6,12 @@ and one round of readers, by the names of what those classes wait for.
 
 from __future__ import annotations
 
+import functools
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from auditor.rulebook import Vocabulary
 from auditor.source import facts as f
@@ -59,23 +62,65 @@ def deployed(path: str) -> bool:
     return _NOT_DEPLOYED.search(path) is None
 
 
+class Scans:
+    """Answers of patterns by content, so that files equal on several sides are scanned once.
+
+    Patterns start with a literal, or are tried only where a literal word occurs: the interpreter
+    searches for literals many times faster than for anything else.
+    """
+
+    def __init__(self) -> None:
+        self._interned: dict[bytes, bytes] = {}
+        self._answers: dict[object, dict[int, Any]] = {}
+
+    def intern(self, sources: Mapping[str, bytes]) -> dict[str, bytes]:
+        """The same files, equal contents being one object."""
+        return {p: self._interned.setdefault(data, data) for p, data in sources.items()}
+
+    def found(
+        self, data: bytes, pattern: re.Pattern[bytes], words: Sequence[bytes] = ()
+    ) -> list[Any]:
+        """All matches of a pattern in a content that is kept by the caller, as ``findall`` gives."""
+        answers = self._answers.setdefault(pattern, {})
+        known = answers.get(id(data))
+        if known is None:
+            worth = not words or any(word in data for word in words)
+            known = answers[id(data)] = pattern.findall(data) if worth else []
+        return known
+
+    def holding(
+        self, sources: Mapping[str, bytes], words: Iterable[str], pattern: re.Pattern[bytes]
+    ) -> list[str]:
+        """The files in which a pattern is found; each match holds one of the words."""
+        literals = [word.encode() for word in words]
+        return [path for path, data in sources.items() if self.found(data, pattern, literals)]
+
+
 class Scout:
     """Chooses the files of one side in three steps, names shared between the sides after each.
 
     A gate that one side no longer holds is still looked for there, since another side names it.
     """
 
-    def __init__(self, sources: Mapping[str, bytes], vocabulary: Vocabulary, facts: Facts) -> None:
-        """``sources`` are all Python files of the snapshot."""
+    def __init__(
+        self,
+        sources: Mapping[str, bytes],
+        vocabulary: Vocabulary,
+        facts: Facts,
+        scans: Scans | None = None,
+    ) -> None:
+        """``sources`` are all Python files of the snapshot; ``scans`` is shared between sides."""
         self.sources = {path: data for path, data in sources.items() if deployed(path)}
         self.vocabulary = vocabulary
         self.facts = facts
+        self.scans = Scans() if scans is None else scans
         self.modules: dict[str, f.ModuleFacts] = {}
 
     def find_gates(self) -> Scouted:
         """Step one: what keyed waits are made on."""
+        words = [n for n in self.vocabulary.primitive_waits if self.vocabulary.may_take_index(n)]
         waits = _wait_pattern(self.vocabulary)
-        seeds = [path for path, data in self.sources.items() if waits.search(data)]
+        seeds = self.scans.holding(self.sources, words, waits)
         self.modules |= self.facts(seeds)
         return Scouted(gates=_gates(self.modules.values(), self.vocabulary))
 
@@ -84,8 +129,9 @@ class Scout:
         gates = shared.gates
         if not gates:
             return shared
-        self.modules |= self.facts(_mentioning(self.sources, gates, self.modules))
-        families = _close(self.sources, self.modules, gates, self.facts)
+        naming = self.scans.holding(self.sources, sorted(gates), _name_pattern(gates))
+        self.modules |= self.facts([path for path in naming if path not in self.modules])
+        families = _close(self.sources, self.modules, gates, self.facts, self.scans)
         return shared.merge(_protected(self.modules, families, gates, self.vocabulary))
 
     def find_readers(self, shared: Scouted, also: Iterable[str] = ()) -> Scouted:
@@ -94,8 +140,8 @@ class Scout:
         ``also`` are files wanted for other reasons.
         """
         names = shared.protected | shared.optional | shared.open_readers
-        wanted = {*_readers(self.sources, names, self.modules), *also} & self.sources.keys()
-        wanted |= _parameter_waits(self.sources, self.vocabulary)
+        wanted = {*_readers(self.sources, names, self.scans), *also} & self.sources.keys()
+        wanted |= _parameter_waits(self.sources, self.vocabulary, self.scans)
         self.modules |= self.facts(sorted(wanted - self.modules.keys()))
         return replace(shared, paths=tuple(sorted(self.modules)))
 
@@ -110,21 +156,33 @@ def _wait_pattern(vocabulary: Vocabulary) -> re.Pattern[bytes]:
     return re.compile(rf"\.\s*(?:{'|'.join(parts)})".encode() if parts else rb"(?!)")
 
 
-def waiting_pattern(vocabulary: Vocabulary) -> re.Pattern[bytes]:
-    """Calls of any primitive wait."""
-    names = "|".join(map(re.escape, sorted(vocabulary.primitive_waits)))
-    return re.compile(rf"\.\s*(?:{names})\s*\(".encode() if names else rb"(?!)")
+def lost_waits(mine: bytes, theirs: bytes, vocabulary: Vocabulary) -> bool:
+    """Whether a file has fewer waits of some receiver than another side's version of it."""
+    before, after = (_waited_on(data, vocabulary) for data in (theirs, mine))
+    return any(count > after[wait] for wait, count in before.items())
+
+
+def _waited_on(data: bytes, vocabulary: Vocabulary) -> Counter[tuple[bytes, ...]]:
+    waits = _waits(tuple(sorted(vocabulary.primitive_waits)))
+    found: Counter[tuple[bytes, ...]] = Counter()
+    for wait in waits.finditer(data):
+        before = _LAST_WORD.search(data[max(0, wait.start() - 60) : wait.start()])
+        found[before.group() if before else b"", wait.group()] += 1
+    return found
+
+
+@functools.lru_cache(maxsize=4)
+def _waits(names: tuple[str, ...]) -> re.Pattern[bytes]:
+    """Calls of any of the primitive waits, with the first word of what they are given."""
+    alternatives = "|".join(map(re.escape, names))
+    return re.compile(rf"\.(?:{alternatives})\s*\(\s*(\w*)".encode() if names else rb"(?!)")
+
+
+_LAST_WORD = re.compile(rb"\w+\Z")
 
 
 def _name_pattern(names: Iterable[str]) -> re.Pattern[bytes]:
     return re.compile(rb"\b(?:" + b"|".join(re.escape(n.encode()) for n in sorted(names)) + rb")\b")
-
-
-def _mentioning(
-    sources: Mapping[str, bytes], names: frozenset[str], known: Mapping[str, object]
-) -> list[str]:
-    pattern = _name_pattern(names)
-    return [p for p, data in sources.items() if p not in known and pattern.search(data)]
 
 
 def functions(module: f.ModuleFacts) -> Iterable[f.FunctionFacts]:
@@ -218,6 +276,7 @@ def _close(
     modules: dict[str, f.ModuleFacts],
     gates: frozenset[str],
     facts: Facts,
+    scans: Scans,
 ) -> set[str]:
     """Load bases, subclasses and inner objects of the classes that name a gate.
 
@@ -227,6 +286,7 @@ def _close(
     families: set[str] = set()
     tried: set[str] = set()
     paths = {module_name(path): path for path in sources}
+    headers = {path: _base_words(scans.found(data, _CLASS)) for path, data in sources.items()}
     while True:
         for module in modules.values():
             for known in module.classes:
@@ -237,16 +297,20 @@ def _close(
         if not fresh:
             return families
         tried |= fresh
-        alternatives = b"|".join(re.escape(n.encode()) for n in sorted(fresh))
-        derived = re.compile(
-            rb"^[ \t]*class\s+\w+\s*\([^)]*\b(?:" + alternatives + rb")\b", re.MULTILINE
-        )
-        wanted = {p for p, data in sources.items() if p not in modules and derived.search(data)}
+        wanted = {path for path, bases in headers.items() if bases & fresh and path not in modules}
         for module in modules.values():
             for known in module.classes:
                 if known.name in fresh:
                     wanted |= _used_modules(module, known, paths)
         modules |= facts(sorted(wanted - modules.keys()))
+
+
+_CLASS = re.compile(rb"class\s+\w+\s*\(([^)]*)\)")
+
+
+def _base_words(found: Iterable[bytes]) -> set[str]:
+    """Every word among the bases of a file's classes."""
+    return {word.decode() for bases in found for word in _NAME.findall(bases)}
 
 
 def _base_names(known: f.ClassFacts) -> set[str]:
@@ -306,7 +370,10 @@ def _protected(
     readers = {
         m.name
         for m in methods
-        if protected & set(m.mentions) and not telling & set(m.mentions) and m.name[:1] != "_"
+        if m.name[:1] != "_"
+        and not vocabulary.duty(m.name)
+        and protected & set(m.mentions)
+        and not telling & set(m.mentions)
     }
     return Scouted((), gates, protected, frozenset(optional), frozenset(readers))
 
@@ -328,56 +395,58 @@ def _read_attributes(top: f.Expr, parameters: set[str]) -> set[str]:
     return found
 
 
-def _readers(
-    sources: Mapping[str, bytes], names: frozenset[str], known: Mapping[str, object]
-) -> Sequence[str]:
+def _readers(sources: Mapping[str, bytes], names: frozenset[str], scans: Scans) -> Sequence[str]:
     """Files that use one of the names on some object, unless the name is used everywhere."""
     if not names:
         return ()
     alternatives = b"|".join(re.escape(n.encode()) for n in sorted(names))
-    pattern = re.compile(rb"""[.'"](""" + alternatives + rb")\b")
+    used = re.compile(rb"\.(" + alternatives + rb")\b")
+    asked = re.compile(rb"attr\([^'\"]{0,200}['\"](" + alternatives + rb")['\"]")
     users: dict[bytes, list[str]] = {}
     for path, data in sources.items():
-        for name in set(pattern.findall(data)):
+        for name in {*scans.found(data, used), *scans.found(data, asked, [b"attr("])}:
             users.setdefault(name, []).append(path)
-    chosen = {p for paths in users.values() if len(paths) <= _TOO_COMMON for p in paths}
-    return sorted(chosen - known.keys())
+    return sorted({p for paths in users.values() if len(paths) <= _TOO_COMMON for p in paths})
 
 
-def _parameter_waits(sources: Mapping[str, bytes], vocabulary: Vocabulary) -> set[str]:
+def _parameter_waits(
+    sources: Mapping[str, bytes], vocabulary: Vocabulary, scans: Scans
+) -> set[str]:
     """Files with methods that take a parameter which some method of the same name waits on."""
-    names = b"|".join(re.escape(n.encode()) for n in sorted(vocabulary.primitive_waits))
-    if not names:
-        return set()
-    call = re.compile(rb"\.(?:" + names + rb")\s*\(\s*(\w*)")
+    words = [b"." + name.encode() for name in sorted(vocabulary.primitive_waits)]
+    waits = _waits(tuple(sorted(vocabulary.primitive_waits)))
     pairs: set[tuple[bytes, bytes]] = set()
     for data in sources.values():
-        waited = {hit for found in call.finditer(data) for hit in _waited_names(data, found)}
-        if waited:
-            for method, parameters in _METHOD.findall(data):
-                pairs |= {(method, name) for name in waited & set(_NAME.findall(parameters))}
+        if scans.found(data, waits, words):
+            for found in waits.finditer(data):
+                pairs |= _waited_parameters(data, found)
     if not pairs:
         return set()
     methods = b"|".join(re.escape(m) for m in sorted({m for m, _ in pairs}))
-    definition = re.compile(rb"\bdef\s+(" + methods + rb")\s*\(\s*self\b([^)]*)\)")
+    definition = re.compile(rb"def\s+(" + methods + rb")\s*\(\s*self\b([^)]*)\)")
     users: dict[tuple[bytes, bytes], list[str]] = {}
     for path, data in sources.items():
-        for method, parameters in definition.findall(data):
+        for method, parameters in scans.found(data, definition):
             for name in _NAME.findall(parameters):
                 if (method, name) in pairs:
                     users.setdefault((method, name), []).append(path)
     return {p for paths in users.values() if len(paths) >= _FEWEST_ROLES for p in paths}
 
 
-_METHOD = re.compile(rb"\bdef\s+(\w+)\s*\(\s*self\b([^)]*)\)")
+_METHOD = re.compile(rb"\s+(\w+)\s*\(\s*self\b([^)]*)\)")
 _NAME = re.compile(rb"\w+")
 _BEFORE = re.compile(rb"(?<![\w.)\]])(\w+)\Z")
 _FEWEST_ROLES = 3
 """Two that wait and one that does not: fewer say nothing."""
 
 
-def _waited_names(data: bytes, found: re.Match[bytes]) -> set[bytes]:
-    """The bare names that a wait is made on, as receiver or as first argument."""
+def _waited_parameters(data: bytes, found: re.Match[bytes]) -> set[tuple[bytes, bytes]]:
+    """(method, parameter) where the method around a wait takes what it waits on."""
     before = _BEFORE.search(data[max(0, found.start() - 60) : found.start()])
     names = {found.group(1)} if found.group(1) else set()
-    return names | ({before.group(1)} if before else set())
+    names |= {before.group(1)} if before else set()
+    start = data.rfind(b"def", 0, found.start()) if names else -1
+    method = _METHOD.match(data, start + 3) if start >= 0 else None
+    if method is None or method.group(1).startswith(b"__"):
+        return set()
+    return {(method.group(1), name) for name in names & set(_NAME.findall(method.group(2)))}

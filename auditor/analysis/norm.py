@@ -1,0 +1,91 @@
+"""Learns what siblings do: which readers of a buffer wait, over all sides together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from auditor.analysis.gaps import Sibling
+from auditor.analysis.readings import Reading, Readings, reads_elements
+from auditor.analysis.values import ELEMENT, Path
+from auditor.model import Side
+
+
+@dataclass(frozen=True)
+class SiblingNorm:
+    """Gated readers over all sides: by (class name, attribute), by class name, by (class, method).
+
+    ``raw`` are those that index an attribute by that attribute's name, whoever holds it.
+    """
+
+    by_buffer: Mapping[tuple[str, str], tuple[Sibling, ...]]
+    by_class: Mapping[str, tuple[Sibling, ...]]
+    symbols: Mapping[tuple[str, str], tuple[Sibling, ...]]
+    raw: Mapping[str, tuple[Sibling, ...]]
+
+
+def learn(sides: Sequence[tuple[Side, Readings]]) -> SiblingNorm:
+    """What siblings do, over all sides."""
+    by_buffer: dict[tuple[str, str], dict[Sibling, None]] = {}
+    by_class: dict[str, dict[Sibling, None]] = {}
+    symbols: dict[tuple[str, str], dict[Sibling, None]] = {}
+    raw: dict[str, dict[Sibling, None]] = {}
+    for side, readings in sides:
+        for reading in readings.readings:
+            if not is_gated_reader(readings, reading):
+                continue
+            sibling = sibling_of(side, reading)
+            name = reading.context[1]
+            by_buffer.setdefault((name, reading.root), {})[sibling] = None
+            by_class.setdefault(name, {})[sibling] = None
+            symbols.setdefault((name, reading.function.facts.name), {})[sibling] = None
+            indexed = _indexed(reading.read.path)
+            if indexed:
+                raw.setdefault(indexed, {})[sibling] = None
+    return SiblingNorm(
+        {key: tuple(sorted(found)) for key, found in by_buffer.items()},
+        {key: tuple(sorted(found)) for key, found in by_class.items()},
+        {key: tuple(sorted(found)) for key, found in symbols.items()},
+        {key: tuple(sorted(found)) for key, found in raw.items()},
+    )
+
+
+def is_gated_reader(readings: Readings, reading: Reading) -> bool:
+    """Whether a reading shows that its buffer is read behind a gate."""
+    return (
+        reading.gated
+        and reading.gate != "*"
+        and not reading.optional
+        and reads_elements(reading.read)
+        and not readings.duty(reading.function.facts.name)
+        and not readings.no_buffer(reading.context, reading.read.path)
+    )
+
+
+def sibling_of(side: Side, reading: Reading) -> Sibling:
+    """A gated reading as evidence."""
+    facts = reading.function.facts
+    return Sibling(
+        side,
+        reading.function.path,
+        facts.qualname,
+        facts.line,
+        reading.root,
+        reading.gate,
+        facts.name,
+        inner_name(reading.read.path),
+    )
+
+
+def inner_name(path: Path) -> str:
+    """The buffer of an inner object that a path indexes; empty where it is not known."""
+    step = path[2] if len(path) > 2 else ""
+    return step if step.isidentifier() else ""
+
+
+def _indexed(path: Path) -> str:
+    """The attribute that a path takes its first member of; empty where a call comes first."""
+    for position in range(1, len(path) - 1):
+        if path[position + 1] == ELEMENT and path[position].isidentifier():
+            return path[position]
+    return ""
