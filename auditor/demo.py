@@ -102,7 +102,11 @@ def build(path: Path) -> Demo:
 
 
 def _take(tree: Path, checkout: Path, files: tuple[str, ...]) -> None:
-    """Copies files of a tree's package, or all of it ("")."""
+    """Copies files of a tree's package, or all of it ("").
+
+    Their dates are those of the copy: by an old date and an equal size git would take a file of
+    the next release for the one that it knows.
+    """
     for name in files:
         source, destination = tree / _PACKAGE / name, checkout / _PACKAGE / name
         if source.is_dir():
@@ -110,6 +114,7 @@ def _take(tree: Path, checkout: Path, files: tuple[str, ...]) -> None:
                 source,
                 destination,
                 dirs_exist_ok=True,
+                copy_function=shutil.copyfile,
                 ignore=shutil.ignore_patterns("__pycache__"),
             )
         else:

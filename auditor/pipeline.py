@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from auditor import __version__
+from auditor.beside import Beside
 from auditor.checks import CHECKS
-from auditor.checks.view import View
 from auditor.errors import UsageProblem
 from auditor.model import (
     CONFIDENCES,
     ChangeSet,
     Checked,
     Confidence,
-    Evidence,
     Finding,
     Hit,
     Origin,
@@ -29,13 +28,13 @@ from auditor.model import (
 from auditor.repo import changes as changes_of
 from auditor.repo import history as history_of
 from auditor.repo.snapshot import Snapshot, open_fork, open_reference, open_revision
-from auditor.rulebook import CheckName, Rule, Rulebook
+from auditor.rulebook import Rule, Rulebook
 from auditor.rulebook import load as load_rules
-from auditor.source.facts import ModuleFacts
-from auditor.source.index import SourceIndex
-from auditor.source.scout import Scans, Scout, Scouted, lost_waits
+from auditor.source.results import ResultStore, content_key
 from auditor.source.store import FactStore
-from auditor.triage.findings import Witness, hidden_counts, triage
+from auditor.triage.findings import hidden_counts, triage
+from auditor.views import Sides
+from auditor.witnesses import Witnesses, defects
 
 Progress = Callable[[str, int, int], None]
 
@@ -79,21 +78,19 @@ def run(request: AuditRequest, progress: Progress = _silent) -> Report:
         base = _open_base(fork, upstream, past.merge_base)
         warning = history_of.tag_warning(fork, upstream)
     snapshots = [fork, upstream, *([base] if base else []), *targets]
-    store = FactStore(request.cache)
-    try:
-        audit = _Audit(book, rules, store, clock)
-        findings, checked, skipped = audit.run(snapshots)
-    finally:
-        store.close()
+    comparison = Beside(
+        lambda: changes_of.compare(fork, upstream, request.cache), alone=request.jobs == 1
+    )
+    outcome = _judged(snapshots, book, rules, request.cache, clock, request.jobs == 1)
     with clock.stage("compare"):
         changes = msgspec.structs.replace(
-            changes_of.compare(fork, upstream, request.cache),
+            comparison.result(),
             commits=past.commits,
             ahead=past.ahead,
             behind=past.behind,
             history_note=past.note,
         )
-    shown, hidden = _filter(findings, request)
+    shown, hidden = _filter(outcome.findings, request)
     return Report(
         tool_version=__version__,
         fork=fork.info(),
@@ -103,8 +100,8 @@ def run(request: AuditRequest, progress: Progress = _silent) -> Report:
         changes=changes,
         findings=tuple(shown),
         hidden=hidden,
-        checked=tuple(checked),
-        skipped=tuple(sorted({*skipped, *(s for snap in snapshots for s in snap.skipped)})),
+        checked=outcome.checked,
+        skipped=tuple(sorted({*outcome.skipped, *(s for snap in snapshots for s in snap.skipped)})),
         warnings=(warning,) if warning else (),
         configuration=request.configuration,
         timings=clock.spent,
@@ -127,8 +124,7 @@ def audit_sources(
     newer = [
         Snapshot.from_sources(files, "target", f"target{i}") for i, files in enumerate(targets)
     ]
-    audit = _Audit(book, book.rules, FactStore(None), _Clock(_silent))
-    findings, checked, skipped = audit.run([mine, theirs, *newer])
+    outcome = _judged([mine, theirs, *newer], book, book.rules, None, _Clock(_silent), True)
     return Report(
         tool_version=__version__,
         fork=mine.info(),
@@ -136,10 +132,10 @@ def audit_sources(
         base=None,
         targets=tuple(target.info() for target in newer),
         changes=ChangeSet(()),
-        findings=tuple(findings),
+        findings=outcome.findings,
         hidden={},
-        checked=tuple(checked),
-        skipped=tuple(skipped),
+        checked=outcome.checked,
+        skipped=outcome.skipped,
         warnings=(),
         configuration={},
         timings={},
@@ -186,111 +182,65 @@ class _Clock:
             self.spent[name] = self.spent.get(name, 0.0) + time.perf_counter() - start
 
 
-class _Audit:
+class Outcome(msgspec.Struct, frozen=True):
+    """What judging the sides gave, before any filter; paths are report paths."""
+
+    findings: tuple[Finding, ...]
+    checked: tuple[Checked, ...]
+    skipped: tuple[Skipped, ...]
+
+
+def _judged(
+    snapshots: Sequence[Snapshot],
+    book: Rulebook,
+    rules: Sequence[Rule],
+    cache: Path | None,
+    clock: _Clock,
+    alone: bool,
+) -> Outcome:
     """From snapshots to findings; the first snapshot is the fork."""
-
-    def __init__(
-        self, book: Rulebook, rules: Sequence[Rule], store: FactStore, clock: _Clock
-    ) -> None:
-        self.book = book
-        self.rules = rules
-        self.store = store
-        self.clock = clock
-        self.skipped: list[Skipped] = []
-
-    def run(
-        self, snapshots: Sequence[Snapshot]
-    ) -> tuple[list[Finding], list[Checked], list[Skipped]]:
-        views = self._views(snapshots)
-        fork, others = views[0], views[1:]
-        hits: list[tuple[Rule, Hit]] = []
-        checked: list[Checked] = []
-        with self.clock.stage("judge"):
-            norms = {name: CHECKS[name].learn(views) for name in {r.check for r in self.rules}}
-            for rule in self.rules:
-                judged = CHECKS[rule.check].judge(rule.params, norms[rule.check], fork)
-                hits += [(rule, hit) for hit in judged]
-            for name in sorted(norms):
-                checked += CHECKS[name].survey(norms[name], fork)
-        sides: dict[Side, Snapshot] = {}
-        for snapshot in snapshots:
-            sides.setdefault(snapshot.side, snapshot)
-
-        def report_path(side: Side, path: str) -> str:
-            return sides[side].report_path(path) if side in sides else path
-
-        with self.clock.stage("origin"):
-            witness = _Witnesses(self.rules, norms, others, self.skipped)
-            findings = triage(hits, witness, report_path)
-        placed = [_placed(row, report_path) for row in checked]
-        return findings, placed, self.skipped
-
-    def _views(self, snapshots: Sequence[Snapshot]) -> list[View]:
-        """Read every side; what one side calls a gate is looked for on all."""
-        total = len(snapshots)
-        scouts: list[Scout] = []
-        scans = Scans()
-        for number, snapshot in enumerate(snapshots):
-            with self.clock.stage("read", number, total):
-                sources = scans.intern(dict(snapshot.read_python()))
-            facts = self._facts(snapshot, sources)
-            scouts.append(Scout(sources, self.book.vocabulary, facts, scans))
-        with self.clock.stage("scout"):
-            shared = _merged(scout.find_gates() for scout in scouts)
-            shared = _merged(scout.find_families(shared) for scout in scouts)
-            changed = self._changed_waits(scouts)
-            chosen = [scout.find_readers(shared, changed) for scout in scouts]
-        self.store.save()
-        views: list[View] = []
-        for number, (snapshot, scout, names) in enumerate(
-            zip(snapshots, scouts, chosen, strict=True)
-        ):
-            with self.clock.stage("analyse", number, total):
-                index = SourceIndex(scout.modules)
-                vocabulary = self.book.vocabulary
-                view = View(snapshot.side, snapshot.ref, scout.sources, names, index, vocabulary)
-                _ = view.readings.readings
-            views.append(view)
-        return views
-
-    def _facts(
-        self, snapshot: Snapshot, sources: Mapping[str, bytes]
-    ) -> Callable[[Iterable[str]], Mapping[str, ModuleFacts]]:
-        def facts(paths: Iterable[str]) -> Mapping[str, ModuleFacts]:
-            found, failed = self.store.facts({path: sources[path] for path in paths})
-            for path, reason in failed.items():
-                place = snapshot.report_path(path)
-                skipped = Skipped(snapshot.side, place, "parse", reason)
-                if skipped not in self.skipped:
-                    self.skipped.append(skipped)
-            return found
-
-        return facts
-
-    def _changed_waits(self, scouts: Sequence[Scout]) -> set[str]:
-        """Files in which the fork has fewer waits of some kind than another side.
-
-        Where a file is missing on one side, its functions may have moved: then both count.
-        """
-        vocabulary = self.book.vocabulary
-        fork = scouts[0].sources
-        lost: set[str] = set()
-        for scout in scouts[1:]:
-            for path, theirs in scout.sources.items():
-                mine = fork.get(path, b"")
-                if mine != theirs and lost_waits(mine, theirs, vocabulary):
-                    lost.add(path)
-            if any(path not in fork for path in lost):
-                gained = fork.keys() - scout.sources.keys()
-                lost |= {p for p in gained if lost_waits(b"", fork[p], vocabulary)}
-        return lost
+    store = FactStore(cache)
+    results = ResultStore(cache, Outcome)
+    try:
+        sides = Sides(snapshots, book.vocabulary, store, clock.stage)
+        with clock.stage("recall"):
+            names = [f"{s.side}\n{s.ref}\n{s.folder}" for s in snapshots]
+            key = content_key([book.digest, *(r.id for r in rules), *names], sides.sources)
+            known = results.load(key)
+        if known is not None:
+            return known
+        outcome = _judge(sides, rules, clock, alone)
+        results.save(key, outcome)
+        return outcome
+    finally:
+        store.close()
 
 
-def _merged(names: Iterable[Scouted]) -> Scouted:
-    shared = Scouted()
-    for one in names:
-        shared = shared.merge(one)
-    return shared
+def _judge(sides: Sides, rules: Sequence[Rule], clock: _Clock, alone: bool) -> Outcome:
+    views = sides.views()
+    fork, others = views[0], views[1:]
+    hits: list[tuple[Rule, Hit]] = []
+    checked: list[Checked] = []
+    with clock.stage("judge"):
+        norms = {name: CHECKS[name].learn(views) for name in sorted({r.check for r in rules})}
+        elsewhere = Beside(lambda: defects(rules, norms, others), alone=alone)
+        for rule in rules:
+            judged = CHECKS[rule.check].judge(rule.params, norms[rule.check], fork)
+            hits += [(rule, hit) for hit in judged]
+        for name, norm in norms.items():
+            checked += CHECKS[name].survey(norm, fork)
+    snapshots: dict[Side, Snapshot] = {}
+    for snapshot in sides.snapshots:
+        snapshots.setdefault(snapshot.side, snapshot)
+
+    def report_path(side: Side, path: str) -> str:
+        return snapshots[side].report_path(path) if side in snapshots else path
+
+    with clock.stage("origin"):
+        witnesses = Witnesses(others, elsewhere.result(), sides.skipped)
+        findings = triage(hits, witnesses, report_path)
+    placed = tuple(_placed(row, report_path) for row in checked)
+    return Outcome(tuple(findings), placed, tuple(sides.skipped))
 
 
 def _placed(row: Checked, report_path: Callable[[Side, str], str]) -> Checked:
@@ -298,72 +248,6 @@ def _placed(row: Checked, report_path: Callable[[Side, str], str]) -> Checked:
         msgspec.structs.replace(e, path=report_path(e.side, e.path)) for e in row.evidence
     )
     return msgspec.structs.replace(row, path=report_path("fork", row.path), evidence=evidence)
-
-
-class _Witnesses:
-    """Asks the other sides what they have at the symbol of a fork's hit."""
-
-    def __init__(
-        self,
-        rules: Sequence[Rule],
-        norms: Mapping[CheckName, object],
-        views: Sequence[View],
-        skipped: Sequence[Skipped],
-    ) -> None:
-        self.views = views
-        self.unread = {(s.side, s.path) for s in skipped}
-        self.defects: dict[int, dict[str, list[Hit]]] = {}
-        for view in views:
-            found: dict[str, list[Hit]] = {}
-            for rule in rules:
-                for hit in CHECKS[rule.check].judge(rule.params, norms[rule.check], view):
-                    found.setdefault(hit.where.symbol.qualname, []).append(hit)
-            self.defects[id(view)] = found
-
-    def __call__(self, hit: Hit) -> tuple[list[Witness], list[Witness]]:
-        upstreams = [self._ask(v, hit) for v in self.views if v.side != "target"]
-        targets = [self._ask(v, hit) for v in self.views if v.side == "target"]
-        return upstreams, targets
-
-    def _ask(self, view: View, hit: Hit) -> Witness:
-        symbol = hit.where.symbol
-        roots = set(hit.anchor.split(","))
-        for other in self.defects[id(view)].get(symbol.qualname, ()):
-            if roots & set(other.anchor.split(",")):
-                return Witness(view.side, view.ref, "defect")
-        if (view.side, symbol.path) in self.unread:
-            return Witness(view.side, view.ref, "unread")
-        gated = [
-            r for r in view.readings_of.get(symbol.qualname, ()) if r.gated and r.root in roots
-        ]
-        if gated:
-            facts = gated[0].function.facts
-            gate = gated[0].gate.rpartition(".")[2]
-            line = _wait_line(view, gated[0]) or facts.line
-            place = Evidence(
-                gated[0].function.path, line, facts.qualname, f"waits on {gate} here", view.side
-            )
-            return Witness(view.side, view.ref, "gated", (place,))
-        if symbol.qualname in view.functions or _defines(view, symbol.path, symbol.qualname):
-            return Witness(view.side, view.ref, "present")
-        return Witness(view.side, view.ref, "absent")
-
-
-def _wait_line(view: View, reading: object) -> int | None:
-    from auditor.analysis.readings import Reading
-
-    assert isinstance(reading, Reading)
-    summary = view.readings.summary(reading.function, reading.context)
-    lines = [w.line for w in summary.waits if view.readings.is_gate(w.token)]
-    return min(lines, default=None)
-
-
-def _defines(view: View, path: str, qualname: str) -> bool:
-    """Whether a file that was not extracted defines a symbol, by its text."""
-    data = view.sources.get(path)
-    if data is None or path in view.index.modules:
-        return False
-    return f"def {qualname.rpartition('.')[2]}(".encode() in data
 
 
 def _filter(

@@ -114,7 +114,6 @@ class Vocabulary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """
         return next((word for word in words(name) if word not in self.verb_prefixes), "")
 
-
     def duty(self, name: str) -> str:
         """Why waiting is not a function's business, by its name; empty where it is.
 

@@ -127,15 +127,18 @@ class Readings:
                 return True
         return False
 
-    def calls_wrapper(self, function: Function) -> bool:
-        """Whether a function calls a method or function that names a gate."""
-        if function.owner is not None and self._calls_wrapper(function.owner, function):
-            return True
-        for name in function.facts.mentions:
-            found = self.index.function_in(function, name)
-            if found is not None and self.gates & set(found.facts.mentions):
-                return True
-        return False
+    @cached_property
+    def waiting_names(self) -> frozenset[str]:
+        """The gates, and the names of all functions that name one."""
+        found = set(self.gates)
+        for function in self.index.functions.values():
+            if not self.gates.isdisjoint(function.facts.mentions):
+                found.add(function.facts.name)
+        for known in self.index.classes.values():
+            for name, method in known.methods.items():
+                if not self.gates.isdisjoint(method.facts.mentions):
+                    found.add(name)
+        return frozenset(found)
 
     def summary(self, function: Function, context: ClassKey | None) -> Summary:
         """The summary of a function; empty where it recurses without end."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from auditor.analysis.flow import EVERYTHING
 from auditor.analysis.gaps import Gap, Sibling
 from auditor.analysis.readings import Readings, key_parameters, reads_elements
 from auditor.analysis.values import ELEMENT, Path, Read, Wait
 from auditor.model import Confidence, Side
+from auditor.source import facts as f
 from auditor.source.index import Function
 
 Text = Callable[[Function], bytes]
@@ -25,18 +27,20 @@ def removed_waits(
 ) -> Iterator[Gap]:
     """One gap a function that lost a wait, unless the wait moved or ``explained`` covers it."""
     _, readings, functions, text = mine
-    primitive = readings.words.primitive_waits.keys()
     for other_side, other, theirs, their_text in others:
+        telling = other.waiting_names | readings.words.primitive_waits.keys()
         for name, versions in sorted(theirs.items()):
             if len(versions) != 1 or len(functions.get(name, ())) != 1:
                 continue
             before, after = versions[0], functions[name][0]
-            if (after.path, name) in explained or not _may_wait(before, primitive, other):
+            if (after.path, name) in explained or not _may_wait(before, telling):
                 continue
             if their_text(before) == text(after):
                 continue
             if before.facts.decorators != after.facts.decorators:
                 continue  # what a new decorator does is not followed
+            if not _says_less(before, after, telling):
+                continue
             lost = _lost(other, before, readings, after)
             lost = [w for w in lost if not _moved(w, after, readings, functions, other, theirs)]
             if lost and _still_reads(readings, after, other, before):
@@ -44,10 +48,28 @@ def removed_waits(
                 yield _gap(lost[0], before, other_side, after, readings)
 
 
-def _may_wait(function: Function, primitive: Collection[str], other: Readings) -> bool:
-    mentions = set(function.facts.mentions)
-    named = mentions.intersection(primitive) or mentions & other.gates
-    return bool(named) or other.calls_wrapper(function)
+def _may_wait(function: Function, telling: frozenset[str]) -> bool:
+    return not telling.isdisjoint(function.facts.mentions)
+
+
+def _says_less(before: Function, after: Function, telling: frozenset[str]) -> bool:
+    """Whether a text lost a wait, or the name of something that waits: worth summing it up."""
+    if telling & set(before.facts.mentions) - set(after.facts.mentions):
+        return True
+    own = _calls_of(before, telling), _calls_of(after, telling)
+    return any(count > own[1][call] for call, count in own[0].items())
+
+
+def _calls_of(function: Function, telling: frozenset[str]) -> Counter[tuple[str, str]]:
+    """(receiver's last name, method) of the calls with a telling name."""
+    found: Counter[tuple[str, str]] = Counter()
+    for stmt in f.statements(function.facts.body):
+        for top in f.expressions(stmt):
+            for node in f.walk(top):
+                if isinstance(node, f.Call) and isinstance(node.func, f.Attr):
+                    if node.func.name in telling:
+                        found[f.dotted(node.func.value).rpartition(".")[2], node.func.name] += 1
+    return found
 
 
 def _lost(other: Readings, before: Function, readings: Readings, after: Function) -> list[Wait]:
@@ -93,7 +115,7 @@ def _moved(
             if not near or function.key == after.key or not _direct(readings, function, name):
                 continue
             earlier = theirs.get(qualname, ())
-            if not any(_direct(other, f, name) for f in earlier):
+            if not any(_direct(other, old, name) for old in earlier):
                 return True
     return False
 

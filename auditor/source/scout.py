@@ -247,14 +247,20 @@ def _gates(modules: Iterable[f.ModuleFacts], vocabulary: Vocabulary) -> frozense
         for function in module.functions:
             found |= {name for name, _ in keyed_waits(function, vocabulary)}
         for known in module.classes:
-            indices = {index for m in known.methods for index in _indices(m)}
-            for method in known.methods:
-                for name, call in keyed_waits(method, vocabulary):
-                    kind = vocabulary.primitive_waits[call.func.name]  # type: ignore[union-attr]
-                    names = {n.id for a in call.args for n in f.walk(a) if isinstance(n, f.Name)}
-                    if kind == "keyed" or names & indices:
-                        found.add(name)
+            waits = [w for method in known.methods for w in keyed_waits(method, vocabulary)]
+            doubtful = any(
+                vocabulary.primitive_waits[_called(call)] != "keyed" for _, call in waits
+            )
+            indices = {i for m in known.methods for i in _indices(m)} if doubtful else set()
+            for name, call in waits:
+                names = {n for argument in call.args for n in _names(argument)}
+                if vocabulary.primitive_waits[_called(call)] == "keyed" or names & indices:
+                    found.add(name)
     return frozenset(found)
+
+
+def _called(call: f.Call) -> str:
+    return call.func.name if isinstance(call.func, f.Attr) else ""
 
 
 def _indices(method: f.FunctionFacts) -> Iterable[str]:

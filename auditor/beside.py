@@ -1,0 +1,52 @@
+"""Runs one piece of work in a second process while the first goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import sys
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Beside(Generic[T]):
+    """Work started at once in a forked child; ``result`` waits for it.
+
+    What the child cannot do (it died, its result cannot be sent, the platform cannot fork) is done
+    in this process when the result is asked for, so that the outcome, errors included, is the same.
+    """
+
+    def __init__(self, work: Callable[[], T], *, alone: bool = False) -> None:
+        """``alone`` asks for no second process."""
+        self._work = work
+        self._process: multiprocessing.process.BaseProcess | None = None
+        if alone or sys.platform in ("win32", "darwin"):
+            return
+        context = multiprocessing.get_context("fork")
+        self._receiver, sender = context.Pipe(duplex=False)
+
+        def run() -> None:
+            with contextlib.suppress(Exception, KeyboardInterrupt):
+                sender.send(work())
+            sender.close()
+
+        with contextlib.suppress(OSError):
+            process = context.Process(target=run, daemon=True)
+            process.start()
+            self._process = process
+        sender.close()
+
+    def result(self) -> T:
+        """The outcome of the work; raises what it raises."""
+        if self._process is None:
+            return self._work()
+        try:
+            found: T = self._receiver.recv()
+        except (EOFError, OSError, ValueError, TypeError, ImportError):
+            return self._work()
+        finally:
+            self._receiver.close()
+            self._process.join(timeout=5)
+        return found

@@ -1,0 +1,83 @@
+"""Asks the other sides what they have at the symbol of a fork's hit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from auditor.analysis.readings import Reading
+from auditor.checks import CHECKS
+from auditor.checks.view import View
+from auditor.model import Evidence, Hit, Skipped
+from auditor.rulebook import CheckName, Rule
+from auditor.triage.findings import Witness
+
+
+Defects = Mapping[str, Sequence[Hit]]
+"""The hits on one side by qualified name."""
+
+
+def defects(
+    rules: Sequence[Rule], norms: Mapping[CheckName, object], views: Sequence[View]
+) -> list[Defects]:
+    """What each of the sides has, judged by the same norms as the fork."""
+    found: list[Defects] = []
+    for view in views:
+        hits: dict[str, list[Hit]] = {}
+        for rule in rules:
+            for hit in CHECKS[rule.check].judge(rule.params, norms[rule.check], view):
+                hits.setdefault(hit.where.symbol.qualname, []).append(hit)
+        found.append(hits)
+    return found
+
+
+class Witnesses:
+    """Answers for each hit of the fork what every other side has there."""
+
+    def __init__(
+        self, views: Sequence[View], known: Sequence[Defects], skipped: Sequence[Skipped]
+    ) -> None:
+        self.views = views
+        self.unread = {(s.side, s.path) for s in skipped}
+        self.defects = {id(view): hits for view, hits in zip(views, known, strict=True)}
+
+    def __call__(self, hit: Hit) -> tuple[list[Witness], list[Witness]]:
+        upstreams = [self._ask(v, hit) for v in self.views if v.side != "target"]
+        targets = [self._ask(v, hit) for v in self.views if v.side == "target"]
+        return upstreams, targets
+
+    def _ask(self, view: View, hit: Hit) -> Witness:
+        symbol = hit.where.symbol
+        roots = set(hit.anchor.split(","))
+        for other in self.defects[id(view)].get(symbol.qualname, ()):
+            if roots & set(other.anchor.split(",")):
+                return Witness(view.side, view.ref, "defect")
+        if (view.side, symbol.path) in self.unread:
+            return Witness(view.side, view.ref, "unread")
+        gated = [
+            r for r in view.readings_of.get(symbol.qualname, ()) if r.gated and r.root in roots
+        ]
+        if gated:
+            facts = gated[0].function.facts
+            gate = gated[0].gate.rpartition(".")[2]
+            line = _wait_line(view, gated[0]) or facts.line
+            place = Evidence(
+                gated[0].function.path, line, facts.qualname, f"waits on {gate} here", view.side
+            )
+            return Witness(view.side, view.ref, "gated", (place,))
+        if symbol.qualname in view.functions or _defines(view, symbol.path, symbol.qualname):
+            return Witness(view.side, view.ref, "present")
+        return Witness(view.side, view.ref, "absent")
+
+
+def _wait_line(view: View, reading: Reading) -> int | None:
+    summary = view.readings.summary(reading.function, reading.context)
+    lines = [w.line for w in summary.waits if view.readings.is_gate(w.token)]
+    return min(lines, default=None)
+
+
+def _defines(view: View, path: str, qualname: str) -> bool:
+    """Whether a file that was not extracted defines a symbol, by its text."""
+    data = view.sources.get(path)
+    if data is None or path in view.index.modules:
+        return False
+    return f"def {qualname.rpartition('.')[2]}(".encode() in data
