@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -162,7 +163,7 @@ def _open_base(fork: Snapshot, upstream: Snapshot, commit: str | None) -> Snapsh
     """Upstream's code as the fork last took it, unless that is the upstream side itself."""
     if commit is None or commit == upstream.commit:
         return None
-    return open_revision(fork, commit, side="base")
+    return dataclasses.replace(open_revision(fork, commit, side="base"), ref=commit[:12])
 
 
 class _Clock:

@@ -129,6 +129,8 @@ class Vocabulary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return "write"
         if verb in self.transfer_verbs:
             return "transfer"
+        if verb not in self.read_verbs and not self.transfer_verbs.isdisjoint(parts):
+            return "transfer"
         if not self.host_words.isdisjoint(parts):
             return "host"
         if parts and parts[-1] in self.metadata_words:

@@ -53,6 +53,13 @@ class Witnesses:
                 return Witness(view.side, view.ref, "defect")
         if (view.side, symbol.path) in self.unread:
             return Witness(view.side, view.ref, "unread")
+        told = [
+            e
+            for e in hit.evidence
+            if e.side == view.side and e.symbol == symbol.qualname and e.side != "fork"
+        ]
+        if told:  # the hit itself rests on this side's version of the symbol
+            return Witness(view.side, view.ref, "gated")
         gated = [
             r for r in view.readings_of.get(symbol.qualname, ()) if r.gated and r.root in roots
         ]

@@ -16,6 +16,8 @@ from auditor.analysis.values import (
     ELEMENT,
     FIXED,
     LOOP,
+    LOOPED,
+    MEMBERS,
     NO_KEYS,
     NOTHING,
     RESULT,
@@ -485,6 +487,8 @@ class _Walk:
     def iterate(self, source: f.Expr, value: Value) -> Value:
         """What a loop variable stands for."""
         if isinstance(source, f.Call) and isinstance(source.func, f.Name) and source.args:
+            if source.func.id == "range":  # its bounds do not choose among the members
+                return Value(deps=frozenset((LOOP,)))
             if source.func.id == "enumerate":
                 inner = self.member(self.expr(source.args[0]), frozenset((LOOP,)))
                 return Value(parts=(Value(deps=frozenset((LOOP,))), inner))
@@ -498,7 +502,8 @@ class _Walk:
         if value.parts:
             inner = join_values(value.parts)
             return replace(inner, deps=inner.deps | keys)
-        return value.step(step, value.types, keys)
+        looped = step == ELEMENT and keys == {LOOP}
+        return value.step(LOOPED if looped else step, value.types, keys)
 
     def attempt(self, stmt: f.Try) -> None:
         before = self.state.fork()
@@ -719,7 +724,7 @@ class _Walk:
         arguments, keywords = self.arguments(expr)
         by_name: dict[str, set[Path]] = {}
         for path in callee.paths:
-            if len(path) > 1 and path[-1] not in (ELEMENT, FIXED) and not path[-1].endswith(RESULT):
+            if len(path) > 1 and path[-1] not in MEMBERS and not path[-1].endswith(RESULT):
                 by_name.setdefault(path[-1], set()).add(path[:-1])
         for name, receivers in sorted(by_name.items()):
             types = self.path_types(receivers)
@@ -737,7 +742,7 @@ class _Walk:
             if path[0] == "self" and self.context is not None:
                 types = frozenset((self.context,))
             for step in path[1:]:
-                if step not in (ELEMENT, FIXED) and not step.endswith(RESULT):
+                if step not in MEMBERS and not step.endswith(RESULT):
                     types = frozenset().union(
                         *(self.index.attribute_types(key, step) for key in types)
                     )
@@ -833,7 +838,7 @@ class _Walk:
                 token = (*path, gate)
                 add_held(self.state.held, token, keys or None)
                 self.state.may |= {token}
-                self.waits[Wait(token, keys, "keyed", expr.line, self.place(expr.line))] = None
+                self.waits[Wait(token, keys, "believed", expr.line, self.place(expr.line))] = None
         place = self.place(expr.line, expr.column)
         return receiver.step(name + RESULT, frozenset(), keys).at(place)
 

@@ -10,6 +10,7 @@ from auditor.analysis.flow import EVERYTHING, Evaluator
 from auditor.analysis.values import (
     ELEMENT,
     LOOP,
+    LOOPED,
     NO_KEYS,
     RESULT,
     CallSite,
@@ -404,7 +405,7 @@ def key_parameters(read: Read) -> Keys:
 
 def reads_elements(read: Read) -> bool:
     """Whether elements are taken and used: not the container, its metadata or one fixed member."""
-    chosen = any(step == ELEMENT or step.endswith(RESULT) for step in read.path[2:])
+    chosen = any(s in (ELEMENT, LOOPED) or s.endswith(RESULT) for s in read.path[2:])
     return read.use in ("read", "return") and chosen
 
 

@@ -73,9 +73,25 @@ def _calls_of(function: Function, telling: frozenset[str]) -> Counter[tuple[str,
 
 
 def _lost(other: Readings, before: Function, readings: Readings, after: Function) -> list[Wait]:
+    """Waits made by the function itself, or by a callee that only waits, and not made now."""
     kept = {_name(w) for w in readings.summary(after, after.owner).waits}
-    waits = other.summary(before, before.owner).waits
-    return [w for w in waits if _name(w) and _name(w) not in kept]
+    return [
+        w
+        for w in other.summary(before, before.owner).waits
+        if w.kind != "believed" and _name(w) and _name(w) not in kept and _plain(other, w, before)
+    ]
+
+
+def _plain(other: Readings, wait: Wait, function: Function) -> bool:
+    place = (wait.origin.path, wait.origin.qualname)
+    if place == (function.path, function.facts.qualname):
+        return True
+    owner, _, name = wait.origin.qualname.rpartition(".")
+    known = other.index.classes.get((wait.origin.path, owner))
+    made = known.methods.get(name) if known else other.index.functions.get(place)
+    if made is None or made.facts.name not in function.facts.mentions:
+        return False
+    return not any(map(reads_elements, other.summary(made, made.owner).reads))
 
 
 def _still_reads(readings: Readings, after: Function, other: Readings, before: Function) -> bool:
@@ -161,9 +177,10 @@ def _confidence(wait: Wait, first: Read | None) -> Confidence:
     """A wait for one index, before a read by it, is a gate; another may have ordered other work."""
     if first is None or wait.token == EVERYTHING:
         return "low"
-    keyed = wait.kind == "keyed" or ELEMENT in wait.token
-    return "medium" if keyed and key_parameters(first) else "low"
+    told = wait.kind == "keyed" or ELEMENT in wait.token
+    held = first.path[0] == "self" or first.path[0].startswith("param:")
+    return "medium" if told and held and wait.keys & key_parameters(first) else "low"
 
 
 def _root(path: Path) -> str:
-    return next((step for step in path[1:] if step.isidentifier()), path[0])
+    return next((s for s in path[1:] if s.isidentifier()), path[0].rpartition(":")[2])

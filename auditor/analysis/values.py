@@ -11,8 +11,8 @@ from auditor.source.index import ClassKey, Function
 Path: TypeAlias = tuple[str, ...]
 """An access path: a root (``self``, ``param:x``, ``global:x``) and steps.
 
-A step is an attribute name, ``[]`` for a subscript (``[0]`` by a constant) or ``name()`` for the
-result of a call whose body is not known. A gate that is waited on only where a parameter says so
+A step is an attribute name, ``[]`` for a subscript (``[0]`` by a constant, ``[*]`` by a loop's own
+variable only) or ``name()`` for the result of a call whose body is not known. A gate that is waited on only where a parameter says so
 has the step ``?parameter`` before its path.
 """
 
@@ -22,7 +22,10 @@ Keys: TypeAlias = frozenset[str]
 LOOP = "@loop"
 ELEMENT = "[]"
 FIXED = "[0]"
+LOOPED = "[*]"
 RESULT = "()"
+MEMBERS = frozenset((ELEMENT, FIXED, LOOPED))
+"""Steps to a member of a container."""
 SELF: Path = ("self",)
 
 _LONGEST = 9
@@ -124,7 +127,7 @@ def is_element(path: Path) -> bool:
 
 
 def _is_taking(step: str) -> bool:
-    return step in (ELEMENT, FIXED) or step.endswith(RESULT)
+    return step in MEMBERS or step.endswith(RESULT)
 
 
 def is_data(path: Path) -> bool:
@@ -222,7 +225,10 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """One wait: on what, for which keys, and where; ``kind`` as in the vocabulary."""
+    """One wait: on what, for which keys, and where.
+
+    ``kind`` is as in the vocabulary, or ``believed`` where only a method's name tells of it.
+    """
 
     token: Path
     keys: Keys
