@@ -99,7 +99,7 @@ _OPTIONS: dict[str, Callable[[F], F]] = {
         "--strict", is_flag=True, help="Exit status 3 where anything was skipped."
     ),
     "jobs": click.option(
-        "--jobs", metavar="N", type=int, help="Processes to work with.  [default: all processors]"
+        "--jobs", metavar="N", type=int, help="1 keeps to one process.  [default: two]"
     ),
     "color": click.option(
         "--color/--no-color",

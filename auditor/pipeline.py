@@ -79,13 +79,17 @@ def run(request: AuditRequest, progress: Progress = _silent) -> Report:
         base = _open_base(fork, upstream, past.merge_base)
         warning = history_of.tag_warning(fork, upstream)
     snapshots = [fork, upstream, *([base] if base else []), *targets]
-    comparison = Beside(
-        lambda: changes_of.compare(fork, upstream, request.cache), alone=request.jobs == 1
-    )
+
+    def compare() -> tuple[ChangeSet, tuple[Skipped, ...]]:
+        changes = changes_of.compare(fork, upstream, request.cache)
+        return changes, (*fork.skipped, *upstream.skipped)
+
+    comparison = Beside(compare, alone=request.jobs == 1)
     outcome = _judged(snapshots, book, rules, request.cache, clock, request.jobs == 1)
     with clock.stage("compare"):
+        compared, unread = comparison.result()
         changes = msgspec.structs.replace(
-            comparison.result(),
+            compared,
             commits=past.commits,
             ahead=past.ahead,
             behind=past.behind,
@@ -102,7 +106,7 @@ def run(request: AuditRequest, progress: Progress = _silent) -> Report:
         findings=tuple(shown),
         hidden=hidden,
         checked=outcome.checked,
-        skipped=tuple(sorted({*outcome.skipped, *(s for snap in snapshots for s in snap.skipped)})),
+        skipped=tuple(sorted({*outcome.skipped, *unread, *_unread(snapshots)})),
         warnings=(warning,) if warning else (),
         configuration=request.configuration,
         timings=clock.spent,
@@ -141,6 +145,11 @@ def audit_sources(
         configuration={},
         timings={},
     )
+
+
+def _unread(snapshots: Sequence[Snapshot]) -> Iterator[Skipped]:
+    for snapshot in snapshots:
+        yield from snapshot.skipped
 
 
 def chosen(book: Rulebook, select: Sequence[str], ignore: Sequence[str]) -> tuple[Rule, ...]:

@@ -11,7 +11,6 @@ from auditor.model import Evidence, Hit, Skipped
 from auditor.rulebook import CheckName, Rule
 from auditor.triage.findings import Witness
 
-
 Defects = Mapping[str, Sequence[Hit]]
 """The hits on one side by qualified name."""
 
@@ -41,6 +40,7 @@ class Witnesses:
         self.defects = {id(view): hits for view, hits in zip(views, known, strict=True)}
 
     def __call__(self, hit: Hit) -> tuple[list[Witness], list[Witness]]:
+        """What the upstream sides have, and what the targets have."""
         upstreams = [self._ask(v, hit) for v in self.views if v.side != "target"]
         targets = [self._ask(v, hit) for v in self.views if v.side == "target"]
         return upstreams, targets
@@ -61,7 +61,9 @@ class Witnesses:
         if told:  # the hit itself rests on this side's version of the symbol
             return Witness(view.side, view.ref, "gated")
         gated = [
-            r for r in view.readings_of.get(symbol.qualname, ()) if r.gated and r.root in roots
+            r
+            for r in view.readings_of.get(symbol.qualname, ())
+            if r.gated and not r.optional and r.root in roots
         ]
         if gated:
             facts = gated[0].function.facts

@@ -138,7 +138,7 @@ class Evaluator:
         return max(sorted(set(gates)), key=gates.count) if 2 * len(gates) > voters else ""
 
     def stores(self, name: str) -> bool:
-        """Whether a callee's dotted name says, first or last, that it writes to what it is handed."""
+        """Whether a callee's name says, first or last, that it writes to what it is handed."""
         verbs = self.words.write_verbs
         for part in name.split("."):
             parts = words(part)
@@ -182,7 +182,7 @@ class _Walk:
         self.enter_decorators()
         self.block(self.function.facts.body)
         for function, state in list(self.unused.values()):
-            # Handed out rather than called: its body runs later, with what is held by then at least.
+            # Handed out, not called: its body runs later, with what is held by then at least.
             self.inline(function, state.fork(), {})
         ends = [r.state for r in self.returns]
         for found in self.returns:

@@ -1,4 +1,4 @@
-"""Reads that go past a family's getters: raw buffers taken from outside, unguarded inner methods."""
+"""Reads past a family's getters: raw buffers taken from outside, unguarded inner methods."""
 
 from __future__ import annotations
 

@@ -25,7 +25,6 @@ from auditor.source.index import ClassKey, Function, SourceIndex
 from auditor.source.scout import Scouted
 
 _MOST_VOTERS = 12
-_NEAR_GATE = 3
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,7 @@ class Readings:
         return tuple(sorted(related))
 
     def _names_own_gate(self, facts: f.FunctionFacts) -> bool:
-        """Whether a method names ``self.gate`` or ``self.inner.gate``; further away is another's."""
+        """Whether a method names ``self.gate``, or waits on ``self.inner.gate``."""
         if self.gates.isdisjoint(facts.mentions):
             return False
         for stmt in f.statements(facts.body):
@@ -95,7 +94,12 @@ class Readings:
                 for node in f.walk(top):
                     if isinstance(node, f.Attr) and node.name in self.gates:
                         path = _self_path(node)
-                        if path is not None and len(path) <= _NEAR_GATE:
+                        if path is not None and len(path) == 2:
+                            return True
+                    if isinstance(node, f.Call) and isinstance(node.func, f.Attr):
+                        waits = self.words.may_take_index(node.func.name)
+                        path = _self_path(node.func.value) if waits else None
+                        if path is not None and len(path) <= 3 and path[-1] in self.gates:
                             return True
         return False
 
@@ -345,7 +349,7 @@ class Readings:
         return False
 
     def bookkeeping(self, context: ClassKey, name: str) -> bool:
-        """Whether everything put into an attribute is plainly host data: numbers, mappings, records."""
+        """Whether all that is put into an attribute is host data: numbers, mappings, records."""
         known = self._bookkeeping.get((context, name))
         if known is None:
             known = self._bookkeeping[context, name] = self._only_bookkeeping(context, name)
@@ -389,7 +393,7 @@ class Readings:
         return True
 
     def holds_nothing(self, context: ClassKey) -> bool:
-        """Whether a class is a placeholder: its own writers replace the base's and store nothing."""
+        """Whether a class is a placeholder: its writers replace the base's and store nothing."""
         known = self.index.classes[context]
         for name, method in known.methods.items():
             if self.duty(name) == "write" and _is_empty(method.facts):
@@ -448,12 +452,50 @@ def _is_empty(facts: f.FunctionFacts) -> bool:
 
 _NOWHERE = f.FunctionFacts("", "", (), (), (), None, (), 0, 0, 0)
 _PLAIN_ANNOTATIONS = frozenset(
-    ("int", "float", "bool", "str", "None", "Optional", "Union", "List", "list", "Tuple", "tuple")
-    + ("Dict", "dict", "Set", "set", "Literal", "ClassVar", "typing")
+    [
+        "int",
+        "float",
+        "bool",
+        "str",
+        "None",
+        "Optional",
+        "Union",
+        "List",
+        "list",
+        "Tuple",
+        "tuple",
+        "Dict",
+        "dict",
+        "Set",
+        "set",
+        "Literal",
+        "ClassVar",
+        "typing",
+    ]
 )
 _PLAIN_CALLS = frozenset(
-    ("len", "range", "int", "float", "str", "bool", "dict", "set", "list", "tuple", "sum", "min")
-    + ("max", "sorted", "enumerate", "zip", "defaultdict", "deque", "OrderedDict", "Counter")
+    [
+        "len",
+        "range",
+        "int",
+        "float",
+        "str",
+        "bool",
+        "dict",
+        "set",
+        "list",
+        "tuple",
+        "sum",
+        "min",
+        "max",
+        "sorted",
+        "enumerate",
+        "zip",
+        "defaultdict",
+        "deque",
+        "OrderedDict",
+        "Counter",
+    ]
 )
 
 

@@ -139,17 +139,32 @@ class Usage:
         )
 
     def reach(self, paths: Sequence[Path]) -> tuple[Reach, str]:
-        """Whether a released configuration can reach reads of these paths armed, and why."""
+        """Whether a configuration of this tree can reach the reads with the gate armed, and why.
+
+        A read is as live as the least of the buffers that it needs: packed rows are of no use
+        without their scales.
+        """
         if not self.armed:
             return "latent", "nothing in this tree puts a gate in place"
-        names = sorted({step for path in paths for step in path[1:]} & self.moved)
-        if names:
-            return "live", f"a transfer between the tiers moves {', '.join(names)}"
-        return "latent", "no transfer between the tiers that moves this buffer was found"
+        buffers = sorted({_buffer(path) for path in paths})
+        still = [name for name in buffers if name not in self.moved]
+        if still:
+            return "latent", f"no transfer between the tiers moves {', '.join(still)}"
+        return "live", f"a transfer between the tiers moves {', '.join(buffers)}"
 
     def transferred(self, readings: Sequence[Reading]) -> bool:
         """Whether a transfer moves any of the buffers read."""
         return any(set(r.read.path[1:]) & self.moved for r in readings)
+
+
+def _buffer(path: Path) -> str:
+    """The attribute whose member a path takes; a call on the way hides it, its holder stands in."""
+    name = path[1] if len(path) > 1 else path[0]
+    for step in path[1:]:
+        if not step.isidentifier():
+            break
+        name = step
+    return name
 
 
 def _receivers(facts: f.FunctionFacts, name: str) -> Iterator[str]:

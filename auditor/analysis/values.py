@@ -12,8 +12,8 @@ Path: TypeAlias = tuple[str, ...]
 """An access path: a root (``self``, ``param:x``, ``global:x``) and steps.
 
 A step is an attribute name, ``[]`` for a subscript (``[0]`` by a constant, ``[*]`` by a loop's own
-variable only) or ``name()`` for the result of a call whose body is not known. A gate that is waited on only where a parameter says so
-has the step ``?parameter`` before its path.
+variable only) or ``name()`` for the result of a call whose body is not known. A gate that is waited
+on only where a parameter says so has the step ``?parameter`` before its path.
 """
 
 Keys: TypeAlias = frozenset[str]
@@ -206,10 +206,10 @@ def add_held(held: dict[Path, Keys | None], token: Path, keys: Keys | None) -> N
 class Read:
     """One use of a buffer's elements.
 
-    ``use`` is ``return`` (handed to the caller, who decides), ``read`` or ``store``. ``origin`` is where the element is taken, ``line`` where
-    the function at hand does it or calls who does. ``held`` are the gates held on every path,
-    ``may`` those waited on along some path before. ``ordered`` tells of another wait (an event, a
-    stream) held on every path.
+    ``use`` is ``return`` (handed to the caller, who decides), ``read`` or ``store``. ``origin`` is
+    where the element is taken, ``line`` where the function at hand does it or calls who does.
+    ``held`` are the gates held on every path, ``may`` those waited on along some path before.
+    ``ordered`` tells of another wait (an event, a stream) held on every path.
     """
 
     path: Path

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import get_args
 
 from auditor.analysis.gaps import Gap, Shape
-from auditor.analysis.readings import key_parameters, reads_elements
 from auditor.analysis.norm import learn as learn_norm
+from auditor.analysis.readings import key_parameters, reads_elements
 from auditor.checks.view import Norm, View
 from auditor.errors import UsageProblem
 from auditor.model import Checked, Evidence, Hit, Location, Symbol
@@ -79,9 +79,12 @@ def _message(gap: Gap) -> str:
     name = gap.function.facts.name
     buffers = _listed(gap.roots)
     gate = _short(gap.gate)
-    waiting = len({s.symbol for s in gap.siblings})
+    waiting = len({s.symbol for s in gap.siblings if s.side == "fork"})
     total = waiting + max(gap.unguarded, 1)
     belief = f"{waiting} of {total} readers of it wait first"
+    if not waiting:
+        others = sorted({s.side for s in gap.siblings})
+        belief = f"the {' and the '.join(others)} side's readers wait first"
     messages: dict[Shape, str] = {
         "ungated": f"{name} reads {buffers} without waiting on {gate}; {belief}",
         "override": f"{name} replaces a method that waits on {gate}, and reads {buffers} without",

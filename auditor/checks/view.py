@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from auditor.analysis.gaps import Gap
+from auditor.analysis.norm import SiblingNorm
 from auditor.analysis.parameters import dropped_parameters
 from auditor.analysis.readings import Reading, Readings
-from auditor.analysis.norm import SiblingNorm
-from auditor.analysis.siblings import Judge
 from auditor.analysis.removals import removed_waits
+from auditor.analysis.siblings import Judge
 from auditor.model import Side
 from auditor.rulebook import Vocabulary
 from auditor.source.index import Function, SourceIndex

@@ -201,7 +201,8 @@ def _obstacle(path: bytes) -> str | None:
 def walk(root: Path, folder: str) -> Iterator[bytes]:
     """Every file below a folder of ``root``, relative to ``root``; symlinks are not entered.
 
-    Hidden folders and virtual environments are left out.
+    Virtual environments, caches and version control are left out, and every hidden folder at the
+    top; below it a hidden folder can be part of a package.
     """
     base = os.fsencode(root)
     pending = [os.fsencode(folder)]
@@ -219,8 +220,14 @@ def walk(root: Path, folder: str) -> Iterator[bytes]:
             path = os.path.join(current, entry.name)  # noqa: PTH118
             if not entry.is_dir(follow_symlinks=False):
                 yield path
-            elif not entry.name.startswith(b".") and entry.name != b"__pycache__":
+            elif not (entry.name in _NEVER or (not current and entry.name.startswith(b"."))):
                 pending.append(path)
+
+
+_NEVER = frozenset(
+    b"__pycache__ .git .hg .svn .venv .tox .nox .eggs .mypy_cache .ruff_cache .pytest_cache"
+    b" .hypothesis".split()
+)
 
 
 class WheelFiles:
@@ -255,6 +262,15 @@ class WheelFiles:
             else:
                 self._entries[name] = entry
         self.names = tuple(self._entries)
+        self._archive = archive
+        self._opened_by = os.getpid()
+
+    def _own_zip(self) -> zipfile.ZipFile:
+        """The archive, opened anew after a fork: a file position is shared with the parent's."""
+        if self._opened_by != os.getpid():
+            self._zip = zipfile.ZipFile(self._archive)
+            self._opened_by = os.getpid()
+        return self._zip
 
     def read(self, names: Sequence[str]) -> Iterator[bytes | Unreadable]:
         """See Files."""
@@ -265,7 +281,7 @@ class WheelFiles:
                 continue
             try:
                 # At most file_size bytes come out, whatever the compressed stream holds.
-                yield self._zip.read(entry)
+                yield self._own_zip().read(entry)
             except (
                 *(OSError, EOFError, ValueError, RuntimeError, NotImplementedError),
                 *(zipfile.BadZipFile, zlib.error),

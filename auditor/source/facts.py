@@ -184,7 +184,7 @@ class Define(_Node, frozen=True):
 
 
 class Import(_Node, frozen=True):
-    """A name bound by an import: ``module`` is dotted and absolute, ``member`` empty for modules."""
+    """A name bound by an import: ``module`` is absolute, ``member`` empty for modules."""
 
     name: str
     module: str
@@ -195,7 +195,7 @@ Stmt: TypeAlias = Assign | Augment | Do | If | Loop | Try | With | Exit | Define
 
 
 class Parameter(_Node, frozen=True):
-    """One parameter; ``false`` is any falsy default but None; ``star`` is *args, ``double`` **kw."""
+    """One parameter; ``false`` is a falsy default but None; ``star`` is *args, ``double`` **kw."""
 
     name: str
     annotation: Expr | None

@@ -181,7 +181,7 @@ class SourceIndex:
         dotted = rest if entry.name == entry.module else f"{entry.module}.{rest}"
         if entry.name == entry.module.partition(".")[0]:
             dotted = f"{entry.name}.{rest}"
-        module, _, member = dotted.rpartition(".")
+        module = dotted.rpartition(".")[0]
         while module:
             if module in self._paths:
                 return self._resolve(self._paths[module], dotted[len(module) + 1 :], depth + 1)
@@ -194,7 +194,8 @@ class SourceIndex:
         if known.mro:
             return known.mro
         parents: list[ClassKey] = []
-        for base in known.facts.bases:
+        for written in known.facts.bases:
+            base = written
             while isinstance(base, f.Sub):  # Generic[T]
                 base = base.value
             found = self.class_of(known.path, f.dotted(base))

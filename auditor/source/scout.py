@@ -80,7 +80,7 @@ class Scans:
     def found(
         self, data: bytes, pattern: re.Pattern[bytes], words: Sequence[bytes] = ()
     ) -> list[Any]:
-        """All matches of a pattern in a content that is kept by the caller, as ``findall`` gives."""
+        """All matches of a pattern, as ``findall`` gives them; the caller keeps the content."""
         answers = self._answers.setdefault(pattern, {})
         known = answers.get(id(data))
         if known is None:
