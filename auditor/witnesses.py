@@ -48,22 +48,19 @@ class Witnesses:
     def _ask(self, view: View, hit: Hit) -> Witness:
         symbol = hit.where.symbol
         roots = set(hit.anchor.split(","))
+        at_home = any(f.path == symbol.path for f in view.functions.get(symbol.qualname, ()))
         for other in self.defects[id(view)].get(symbol.qualname, ()):
+            if at_home and other.where.symbol.path != symbol.path:
+                continue  # another file's class of the same name
             if roots & set(other.anchor.split(",")):
                 return Witness(view.side, view.ref, "defect")
         if (view.side, symbol.path) in self.unread:
             return Witness(view.side, view.ref, "unread")
-        told = [
-            e
-            for e in hit.evidence
-            if e.side == view.side and e.symbol == symbol.qualname and e.side != "fork"
-        ]
-        if told:  # the hit itself rests on this side's version of the symbol
-            return Witness(view.side, view.ref, "gated")
         gated = [
             r
             for r in view.readings_of.get(symbol.qualname, ())
             if r.gated and not r.optional and r.root in roots
+            if not at_home or r.function.path == symbol.path
         ]
         if gated:
             facts = gated[0].function.facts
@@ -73,6 +70,13 @@ class Witnesses:
                 gated[0].function.path, line, facts.qualname, f"waits on {gate} here", view.side
             )
             return Witness(view.side, view.ref, "gated", (place,))
+        told = [
+            e
+            for e in hit.evidence
+            if e.side == view.side and e.symbol == symbol.qualname and e.side != "fork"
+        ]
+        if told:  # the hit itself rests on this side's version of the symbol
+            return Witness(view.side, view.ref, "gated")
         if symbol.qualname in view.functions or _defines(view, symbol.path, symbol.qualname):
             return Witness(view.side, view.ref, "present")
         return Witness(view.side, view.ref, "absent")

@@ -96,6 +96,7 @@ class Evaluator:
         self.words = vocabulary
         self.gates = gates
         self.votes = votes
+        self.too_deep: set[tuple[str, str]] = set()
         self._verdicts: dict[str, str] = {}
         self._summaries: dict[tuple[object, ...], Summary | None] = {}
         self._depth = 0
@@ -109,8 +110,11 @@ class Evaluator:
             return None
         self._summaries[key] = None
         self._depth += 1
+        found: Summary | None = None
         try:
             found = _Walk(self, function, context).run()
+        except RecursionError:
+            self.too_deep.add((function.path, function.facts.qualname))
         finally:
             self._depth -= 1
         self._summaries[key] = found
@@ -171,7 +175,7 @@ class _Walk:
         self.waits: dict[Wait, None] = {}
         self.calls: list[CallSite] = []
         self.returns: list[_Return] = []
-        self.breaks: list[list[State]] = []
+        self.breaks: list[list[tuple[str, State]]] = []
         self.unused: dict[int, tuple[Function, State]] = {}
         self.nesting = 0
 
@@ -256,6 +260,7 @@ class _Walk:
                 self.assign(stmt)
             case f.Augment():
                 self.use(self.expr(stmt.value), stmt.line)
+                self.use(self.expr(stmt.target), stmt.line)
                 self.store(stmt.target)
             case f.Do():
                 self.expr(stmt.value, used=False)
@@ -331,7 +336,7 @@ class _Walk:
         if stmt.kind == "return":
             self.returns.append(_Return(value, self.state.fork(), stmt.line))
         elif stmt.kind in ("break", "continue") and self.breaks:
-            self.breaks[-1].append(self.state.fork())
+            self.breaks[-1].append((stmt.kind, self.state.fork()))
         self.state.dead = True
 
     def branch(
@@ -347,9 +352,11 @@ class _Walk:
             no.held[token] = None
         self.state = yes
         body()
+        yes = self.state
         self.settle_optional(test, before, yes, no)
         self.state = no
         orelse()
+        no = self.state
         conditional = self.switched(test, before, yes, no)
         before.become((yes, no))
         if not before.dead:
@@ -388,10 +395,11 @@ class _Walk:
         if not paths:
             return False
         presence = bool(self.absent(test)[1])
+        explicit = isinstance(test, f.Group) and test.op in ("is not", "!=")
         for path in paths:
             about_gate = path[: len(token)] == token or token[: len(path)] == path
             index_given = (
-                presence and path[0].startswith("param:") and bool(keys) and path[0][6:] in keys  # type: ignore[operator]
+                explicit and path[0].startswith("param:") and bool(keys) and path[0][6:] in keys  # type: ignore[operator]
             )
             if not (about_gate and (presence or len(path) > len(token))) and not index_given:
                 return False
@@ -464,25 +472,47 @@ class _Walk:
     def loop(self, stmt: f.Loop) -> None:
         source = self.expr(stmt.source)
         before = self.state
-        inside = before.fork()
-        self.state = inside
-        if stmt.target is not None:
-            self.bind(stmt.target, self.iterate(stmt.source, source))
-        self.breaks.append([])
-        self.block(stmt.body)
-        exits = self.breaks.pop()
-        ends = [inside, *exits]
+        left: list[tuple[str, State]] = []
+        inside = self.once(stmt, source, before.fork(), left)
+        if self.carries(before, inside):
+            again = State(dead=True)
+            again.become([before.fork(), inside])
+            inside = self.once(stmt, source, again, left)
+        if stmt.target is None and _always(stmt.source):
+            before.become([state for kind, state in left if kind == "break"])
+            self.state = before
+            return
+        ran = [inside, *(state for kind, state in left if kind == "continue")]
+        broken = [state for kind, state in left if kind == "break"]
         gained = State(dead=True)
-        gained.become(ends)
-        self.state = before.fork()
-        self.block(stmt.orelse)
-        before.become([self.state, *(s.fork() for s in ends if not s.dead)])
+        gained.become([*ran, *broken])
+        self.state = State(dead=True)
+        self.state.become([before.fork(), *ran])
+        if not self.state.dead:
+            self.block(stmt.orelse)
+        before.become([self.state, *broken])
         self.state = before
         if not gained.dead:
-            for token, keys in gained.held.items():
-                # Waited for in a loop over the indices: for all of them, once the loop is done.
-                if keys is not None and LOOP in keys and token not in before.held:
-                    before.held[token] = None
+            self.settle_loop(before, gained)
+
+    def once(
+        self, stmt: f.Loop, source: Value, state: State, left: list[tuple[str, State]]
+    ) -> State:
+        """Walk a loop's body once; breaks and continues are added to ``left``."""
+        self.state = state
+        if stmt.target is not None:
+            self.bind(stmt.target, self.iterate(stmt.source, source))
+        self.breaks.append(left)
+        self.block(stmt.body)
+        self.breaks.pop()
+        return self.state
+
+    def carries(self, before: State, after: State) -> bool:
+        """Whether a body binds a name to a buffer's elements that its next round may use."""
+        return not after.dead and any(
+            name in before.env and value != before.env[name] and any(map(is_data, value.paths))
+            for name, value in after.env.items()
+        )
 
     def iterate(self, source: f.Expr, value: Value) -> Value:
         """What a loop variable stands for."""
@@ -515,8 +545,7 @@ class _Walk:
             self.state = before.fork()
             # Names bound in the body may or may not be bound here.
             for name, value in ends[0].env.items():
-                if name not in self.state.env:
-                    self.state.env[name] = value
+                self.state.env[name] = join_values((self.state.env.get(name, value), value))
             self.block(handler)
             ends.append(self.state)
         after = State(dead=True)
@@ -526,11 +555,11 @@ class _Walk:
                 self.state = found.state
                 self.block(stmt.final)
                 found.state.dead = False
-            if after.dead:
-                self.state = before.fork()
-                self.block(stmt.final)
-            else:
-                self.state = after
+            # An exception may leave the body at its first call: nothing in it is sure to be done.
+            self.state = before.fork()
+            self.block(stmt.final)
+            self.state = after
+            if not after.dead:
                 self.block(stmt.final)
         self.state = after
 
@@ -563,11 +592,12 @@ class _Walk:
         return value
 
     def _lambda(self, expr: f.Lambda) -> Value:
-        saved = dict(self.state.env)
+        live = self.state
+        self.state = live.fork()  # it runs later, if at all: what it waits on is not waited on here
         for name in expr.parameters:
             self.state.env[name] = Value(frozenset(((f"local:{name}",),)))
         self.expr(expr.body)
-        self.state.env = saved
+        self.state = live
         return NOTHING
 
     def _constant(self, expr: f.Const) -> Value:
@@ -629,14 +659,23 @@ class _Walk:
         return Value(deps=NO_KEYS.union(*(v.keys for v in values)))
 
     def comprehension(self, expr: f.Comp) -> Value:
-        saved = dict(self.state.env)
+        live = self.state
+        self.state = live.fork()
         for target, source in expr.generators:
             self.bind(target, self.iterate(source, self.expr(source)))
         for test in expr.tests:
             self.expr(test)
         element = self.expr(expr.element)
-        self.state.env = saved
+        self.settle_loop(live, self.state)
+        self.state = live
         return Value(parts=(element,)) if element != NOTHING else NOTHING
+
+    def settle_loop(self, before: State, after: State) -> None:
+        """Keep what a loop's body waited on: for all indices where it waited for its own."""
+        before.may |= after.may
+        for token, keys in after.held.items():
+            if keys is not None and LOOP in keys and token not in before.held:
+                before.held[token] = None
 
     # -- calls -----------------------------------------------------------------------------------
 
@@ -1098,6 +1137,10 @@ def _guarded(
         guards[path] = tuple(sorted({**dict(guards.get(path, ())), **dict(extra)}.items()))
     parts = tuple(_guarded(part, held, final) for part in value.parts)
     return replace(value, guards=tuple(sorted(guards.items())), parts=parts)
+
+
+def _always(test: f.Expr) -> bool:
+    return isinstance(test, f.Const) and test.text not in ("False", "0", "") and test.kind != "none"
 
 
 def _is_super(expr: f.Expr) -> bool:

@@ -9,6 +9,7 @@ from auditor.analysis.gaps import Sibling
 from auditor.analysis.readings import Reading, Readings, reads_elements
 from auditor.analysis.values import ELEMENT, Path
 from auditor.model import Side
+from auditor.source.index import ClassKey
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,17 @@ class SiblingNorm:
     by_class: Mapping[str, tuple[Sibling, ...]]
     symbols: Mapping[tuple[str, str], tuple[Sibling, ...]]
     raw: Mapping[str, tuple[Sibling, ...]]
+
+    def readers(self, key: ClassKey, root: str, side: Side) -> list[Sibling]:
+        """The gated readers of a class's attribute.
+
+        Of another side's classes that of the same file is meant; where none is, the class may have
+        moved, and any of its name counts.
+        """
+        path, name = key
+        found = self.by_buffer.get((name, root), ())
+        at_home = {s.side for s in found if s.path == path}
+        return [s for s in found if s.path == path or (s.side != side and s.side not in at_home)]
 
 
 def learn(sides: Sequence[tuple[Side, Readings]]) -> SiblingNorm:

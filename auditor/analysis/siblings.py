@@ -152,7 +152,7 @@ class Judge:
         """
         found: dict[Sibling, None] = {}
         for key in self.index.classes[context].mro:
-            for sibling in self.norm.by_buffer.get((key[1], root), ()):
+            for sibling in self.norm.readers(key, root, self.side):
                 if sibling.symbol != but or sibling.side != self.side:
                     found[sibling] = None
         return tuple(found)
@@ -366,7 +366,7 @@ class Judge:
     def _shares_inner(self, reading: Reading) -> bool:
         name = inner_name(reading.read.path)
         for key in self.index.classes[reading.context].mro:
-            for sibling in self.norm.by_buffer.get((key[1], reading.root), ()):
+            for sibling in self.norm.readers(key, reading.root, self.side):
                 if sibling.inner == name and sibling.symbol != reading.function.facts.qualname:
                     return True
         return False

@@ -109,8 +109,9 @@ class SourceIndex:
                     setter = any(d.endswith((".setter", ".deleter")) for d in method.decorators)
                     if not (setter and method.name in known.methods):
                         known.methods[method.name] = Function(path, method, known.key)
+                if known.key not in self.classes:
+                    self._by_name.setdefault(facts.name, []).append(known.key)
                 self.classes[known.key] = known
-                self._by_name.setdefault(facts.name, []).append(known.key)
         for known in self.classes.values():
             known.mro = self._linearise(known.key, ())
         self.subclasses: dict[ClassKey, list[ClassKey]] = {}
@@ -448,9 +449,12 @@ def _self_assignments(stmt: f.Stmt) -> Iterator[tuple[str, f.Assign]]:
             if isinstance(inner, f.Attr) and inner.value == f.Name("self"):
                 yield inner.name, stmt
             elif isinstance(target, f.Group):
-                for part in target.parts:
+                values = stmt.value.parts if isinstance(stmt.value, f.Group) else ()
+                paired = len(values) == len(target.parts)
+                for position, part in enumerate(target.parts):
                     if isinstance(part, f.Attr) and part.value == f.Name("self"):
-                        yield part.name, stmt
+                        value = values[position] if paired else stmt.value
+                        yield part.name, f.Assign((part,), value, None, stmt.line)
     elif isinstance(stmt, f.Do) and isinstance(stmt.value, f.Call):
         func = stmt.value.func
         if isinstance(func, f.Attr) and func.name in ("append", "extend", "insert", "add"):
