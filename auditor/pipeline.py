@@ -250,7 +250,12 @@ def _judge(sides: Sides, rules: Sequence[Rule], clock: _Clock, alone: bool) -> O
         witnesses = Witnesses(others, elsewhere.result(), sides.skipped)
         findings = triage(hits, witnesses, report_path)
     placed = tuple(_placed(row, report_path) for row in checked)
-    return Outcome(tuple(findings), placed, tuple(sides.skipped))
+    deep = (
+        Skipped(view.side, report_path(view.side, path), "analyse", f"{name}: nested too deeply")
+        for view in views
+        for path, name in sorted(view.readings.evaluator.too_deep)
+    )
+    return Outcome(tuple(findings), placed, (*sides.skipped, *deep))
 
 
 def _placed(row: Checked, report_path: Callable[[Side, str], str]) -> Checked:

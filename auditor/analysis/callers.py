@@ -87,12 +87,12 @@ class Callers:
         named = [c for c in self.readings.summary(user, user.owner).calls if c.name == name]
         own = {candidate.context, *self.index.subclasses.get(candidate.context, ())}
         meant = own | set(self.index.classes[candidate.context].mro)
-        calls = [
-            call
-            for call in named
-            if (not call.types or call.types & meant)
-            and (call.receivers != {SELF} or user.owner in own)
-        ]
+        calls: list[CallSite] = []
+        for call in named:
+            # A declared type without such a method is wider than the object that is meant.
+            types = {key for key in call.types if self.index.method(key, name) is not None}
+            if (not types or types & meant) and (call.receivers != {SELF} or user.owner in own):
+                calls.append(call)
         return None if named and not calls else calls
 
     def _all_held(self, calls: Sequence[CallSite]) -> bool:

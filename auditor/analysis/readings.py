@@ -9,6 +9,7 @@ from functools import cached_property
 from auditor.analysis.flow import EVERYTHING, Evaluator
 from auditor.analysis.values import (
     ELEMENT,
+    FIXED,
     LOOP,
     LOOPED,
     NO_KEYS,
@@ -333,9 +334,9 @@ class Readings:
         """Whether a read from self does not end in a buffer that the gate could be meant for.
 
         The attribute that is indexed holds host data, an event guards it, or a plain field of an
-        object is all that is taken.
+        object is all that is taken; or an element is called, so that it is a table of functions.
         """
-        if self.event_guarded(context, path[1]):
+        if self.event_guarded(context, path[1]) or _calls_an_element(path):
             return True
         owners = frozenset((context,))
         for position, step in enumerate(path[1:], 1):
@@ -509,3 +510,9 @@ def _plain(expr: f.Expr) -> bool:
         isinstance(expr, f.Group) and expr.op in ("list", "dict", "tuple", "value", "compare")
     )
     return displays or isinstance(expr, f.Call)
+
+
+def _calls_an_element(path: Path) -> bool:
+    """``table[key](...)``, whose path is table, the subscript, table's result."""
+    triples = zip(path, path[1:], path[2:], strict=False)
+    return any(after == name + RESULT and step in (ELEMENT, FIXED) for name, step, after in triples)
