@@ -175,6 +175,7 @@ class _Walk:
         self.waits: dict[Wait, None] = {}
         self.calls: list[CallSite] = []
         self.returns: list[_Return] = []
+        self.bound: list[tuple[str, Value]] = []  # every binding of a local name, in order
         self.breaks: list[list[tuple[str, State]]] = []
         self.unused: dict[int, tuple[Function, State]] = {}
         self.nesting = 0
@@ -283,7 +284,7 @@ class _Walk:
                 self.leave(stmt)
             case f.Define():
                 local = Function(self.function.path, stmt.function)
-                self.state.env[stmt.function.name] = Value(local=local)
+                self.bind_name(stmt.function.name, Value(local=local))
                 self.unused[stmt.function.line] = (local, self.state.fork())
             case f.Import():
                 self.state.env.pop(stmt.name, None)
@@ -309,7 +310,7 @@ class _Walk:
 
     def bind(self, target: f.Expr, value: Value) -> None:
         if isinstance(target, f.Name):
-            self.state.env[target.id] = value
+            self.bind_name(target.id, value)
         elif isinstance(target, f.Group) and target.op in ("tuple", "list", "star"):
             known = len(value.parts) == len(target.parts)
             for position, part in enumerate(target.parts):
@@ -537,15 +538,13 @@ class _Walk:
 
     def attempt(self, stmt: f.Try) -> None:
         before = self.state.fork()
-        earlier = len(self.returns)
+        earlier, first = len(self.returns), len(self.bound)
         self.block(stmt.body)
+        caught = self.left_early(before, first)
         self.block(stmt.orelse)
         ends = [self.state]
         for handler in stmt.handlers:
-            self.state = before.fork()
-            # Names bound in the body may or may not be bound here.
-            for name, value in ends[0].env.items():
-                self.state.env[name] = join_values((self.state.env.get(name, value), value))
+            self.state = caught.fork()
             self.block(handler)
             ends.append(self.state)
         after = State(dead=True)
@@ -555,13 +554,26 @@ class _Walk:
                 self.state = found.state
                 self.block(stmt.final)
                 found.state.dead = False
-            # An exception may leave the body at its first call: nothing in it is sure to be done.
-            self.state = before.fork()
+            self.state = self.left_early(before, first)
             self.block(stmt.final)
             self.state = after
             if not after.dead:
                 self.block(stmt.final)
         self.state = after
+
+    def left_early(self, before: State, first: int) -> State:
+        """What an exception leaves: nothing is sure to be waited on, any binding may have been made.
+
+        ``first`` is the number of bindings made before.
+        """
+        state = before.fork()
+        for name, value in self.bound[first:]:
+            state.env[name] = join_values((state.env.get(name, value), value))
+        return state
+
+    def bind_name(self, name: str, value: Value) -> None:
+        self.state.env[name] = value
+        self.bound.append((name, value))
 
     # -- expressions -----------------------------------------------------------------------------
 
@@ -588,7 +600,7 @@ class _Walk:
 
     def _bound(self, expr: f.Bind) -> Value:
         value = self.expr(expr.value)
-        self.state.env[expr.target] = value
+        self.bind_name(expr.target, value)
         return value
 
     def _lambda(self, expr: f.Lambda) -> Value:
@@ -1006,13 +1018,13 @@ class _Walk:
     ) -> tuple[list[Value], State]:
         """Walk a nested function's body in place; its returns stay its own."""
         self.nesting += 8
-        live, outer = self.state, self.returns
-        self.state, self.returns = state, []
+        live, outer, bound = self.state, self.returns, self.bound
+        self.state, self.returns, self.bound = state, [], []
         for parameter in function.facts.parameters:
             unknown = Value(frozenset(((f"local:{parameter.name}",),)))
             state.env[parameter.name] = binding.get(f"param:{parameter.name}", unknown)
         self.block(function.facts.body)
-        own, self.returns = self.returns, outer
+        own, self.returns, self.bound = self.returns, outer, bound
         end = State(dead=True)
         end.become([self.state, *(r.state for r in own)])
         self.state = live
