@@ -395,6 +395,13 @@ def _tell(text: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
+def _tell_traceback(arguments: Sequence[str]) -> None:
+    if {"-v", "--verbose"} & set(arguments):
+        import traceback
+
+        _tell(traceback.format_exc().rstrip())
+
+
 def _tell_timings(timings: dict[str, float]) -> None:
     width = max(map(len, (*timings, "all")))
     rows = [*timings.items(), ("all", sum(timings.values()))]
@@ -440,11 +447,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         _tell("audit: interrupted")
         return _INTERRUPTED
+    except OSError as problem:  # a name too long, a disk full: the place's matter, not a defect
+        _tell_traceback(arguments)
+        name = str(problem.filename or "this machine")
+        _tell(f"audit: {name[:80]}: {problem.strerror or problem}")
     except Exception as problem:
-        if {"-v", "--verbose"} & set(arguments):
-            import traceback
-
-            _tell(traceback.format_exc().rstrip())
+        _tell_traceback(arguments)
         told = f"{type(problem).__name__}: {problem}".split("\n")[0]
         _tell(f"audit: a defect of audit itself: {told}; please report it with the output of -v")
     return 2

@@ -109,7 +109,7 @@ def fork_root(path: Path) -> Path:
     """The top of the checkout that holds ``path``, or ``path`` itself outside of one."""
     try:
         folder = path.resolve()
-    except (OSError, RuntimeError) as problem:
+    except (OSError, RuntimeError, ValueError) as problem:
         raise UsageProblem(f"cannot open {path}: {problem}") from problem
     for parent in (folder, *folder.parents):
         marker = parent / ".git"
