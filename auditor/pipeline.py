@@ -215,7 +215,9 @@ def _judged(
         sides = Sides(snapshots, book.vocabulary, store, clock.stage)
         with clock.stage("recall"):
             names = [f"{s.side}\n{s.ref}\n{s.folder}" for s in snapshots]
-            key = content_key([book.digest, *(r.id for r in rules), *names], sides.sources)
+            unread = [repr(skipped) for skipped in sorted(_unread(snapshots))]
+            about = [book.digest, *(r.id for r in rules), *names, *unread]
+            key = content_key(about, sides.sources)
             known = results.load(key)
         if known is not None:
             return known
@@ -247,7 +249,8 @@ def _judge(sides: Sides, rules: Sequence[Rule], clock: _Clock, alone: bool) -> O
         return snapshots[side].report_path(path) if side in snapshots else path
 
     with clock.stage("origin"):
-        witnesses = Witnesses(others, elsewhere.result(), sides.skipped)
+        unread = [*sides.skipped, *_unread(sides.snapshots)]
+        witnesses = Witnesses(others, elsewhere.result(), unread, report_path)
         findings = triage(hits, witnesses, report_path)
     placed = tuple(_placed(row, report_path) for row in checked)
     deep = (

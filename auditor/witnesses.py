@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from auditor.analysis.readings import Reading
 from auditor.checks import CHECKS
 from auditor.checks.view import View
-from auditor.model import Evidence, Hit, Skipped
+from auditor.model import Evidence, Hit, Side, Skipped
 from auditor.rulebook import CheckName, Rule
 from auditor.triage.findings import Witness
 
@@ -33,9 +33,15 @@ class Witnesses:
     """Answers for each hit of the fork what every other side has there."""
 
     def __init__(
-        self, views: Sequence[View], known: Sequence[Defects], skipped: Sequence[Skipped]
+        self,
+        views: Sequence[View],
+        known: Sequence[Defects],
+        skipped: Sequence[Skipped],
+        report_path: Callable[[Side, str], str],
     ) -> None:
+        """``known`` are the defects of each view; ``skipped`` names report paths."""
         self.views = views
+        self.report_path = report_path
         self.unread = {(s.side, s.path) for s in skipped}
         self.defects = {id(view): hits for view, hits in zip(views, known, strict=True)}
 
@@ -54,7 +60,7 @@ class Witnesses:
                 continue  # another file's class of the same name
             if roots & set(other.anchor.split(",")):
                 return Witness(view.side, view.ref, "defect")
-        if (view.side, symbol.path) in self.unread:
+        if (view.side, self.report_path(view.side, symbol.path)) in self.unread:
             return Witness(view.side, view.ref, "unread")
         gated = [
             r

@@ -112,13 +112,19 @@ def triage(
             where=_placed(hit, report_path),
             evidence=tuple(
                 msgspec.structs.replace(e, path=report_path(e.side, e.path))
-                for e in (*hit.evidence, *more)
+                for e in _merged(hit.evidence, more)
             ),
             confidence=capped(hit.confidence, rule.confidence),
         )
         severity = lowered(rule.severity, hit.reach)
         found.append(Finding(rule.id, rule.category, severity, placed, mark, origin, why, fixed_in))
     return sorted(found, key=lambda f: (SEVERITIES.index(f.severity), f.hit.where, f.rule))
+
+
+def _merged(belief: Sequence[Evidence], more: Sequence[Evidence]) -> list[Evidence]:
+    """Further evidence is more exact on a symbol than what was believed about it."""
+    told = {(e.side, e.path, e.symbol) for e in more}
+    return [e for e in belief if (e.side, e.path, e.symbol) not in told] + list(more)
 
 
 def _placed(hit: Hit, report_path: Callable[[Side, str], str]) -> Location:
