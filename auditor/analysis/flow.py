@@ -279,7 +279,10 @@ class _Walk:
                     value = self.expr(context)
                     if target is not None:
                         self.bind(target, value)
-                self.block(stmt.body)
+                if any(_suppresses(context) for context, _ in stmt.items):
+                    self.attempt(f.Try(stmt.body, ((),), (), (), stmt.line))
+                else:
+                    self.block(stmt.body)
             case f.Exit():
                 self.leave(stmt)
             case f.Define():
@@ -562,7 +565,7 @@ class _Walk:
         self.state = after
 
     def left_early(self, before: State, first: int) -> State:
-        """What an exception leaves: nothing is sure to be waited on, any binding may have been made.
+        """What an exception leaves: no wait is sure, any binding may have been made.
 
         ``first`` is the number of bindings made before.
         """
@@ -1294,3 +1297,8 @@ def _substitute(value: Value, binding: dict[str, Value], line: int, column: int)
         for path in _paths(before, binding)
     )
     return Value(paths, deps, types, parts, line, column, value.origin, guards, none=value.none)
+
+
+def _suppresses(context: f.Expr) -> bool:
+    """``contextlib.suppress(...)``: what follows runs also where the body was left early."""
+    return isinstance(context, f.Call) and f.dotted(context.func).rpartition(".")[2] == "suppress"
