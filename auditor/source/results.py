@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import sys
 import tempfile
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -20,7 +21,10 @@ _KEPT = 40
 
 
 def content_key(parts: Iterable[str | bytes], trees: Iterable[Mapping[str, bytes]]) -> str:
-    """A digest of texts and of whole trees, and of this program's own code."""
+    """A digest of texts and of whole trees, of this program's own code and of its Python.
+
+    What cannot be parsed depends on the Python that runs.
+    """
     digest = hashlib.sha256(_own_code())
     for part in parts:
         _add(digest, part.encode() if isinstance(part, str) else part)
@@ -40,7 +44,7 @@ def _add(digest: hashlib._Hash, data: bytes) -> None:
 @lru_cache(maxsize=1)
 def _own_code() -> bytes:
     """Two checkouts may bear one version: a result is another program's if its code differs."""
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(sys.version.encode())
     package = Path(__file__).parent.parent
     for path in sorted(package.rglob("*.py")):
         digest.update(path.read_bytes())
@@ -77,7 +81,8 @@ class ResultStore(Generic[T]):
             self._prune(self._folder)
 
     def _prune(self, folder: Path) -> None:
-        files = [path for path in folder.iterdir() if not path.name.startswith(".")]
+        """The oldest go, a file that was never finished among them."""
+        files = list(folder.iterdir())
         files.sort(key=lambda path: path.stat().st_mtime, reverse=True)
         for path in files[_KEPT:]:
             path.unlink(missing_ok=True)
