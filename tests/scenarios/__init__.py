@@ -1,0 +1,1 @@
+"""Small forks with their upstream, told as stories."""

@@ -1,0 +1,117 @@
+"""Identity across edits, origin across sides, severity by reach."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from auditor.model import Evidence, Hit, Location, Symbol
+from auditor.triage.findings import (
+    Witness,
+    capped,
+    fingerprints,
+    hidden_counts,
+    lowered,
+    origin_of,
+)
+
+
+def hit(path: str, qualname: str, anchor: str = "rows", line: int = 1) -> Hit:
+    where = Location(Symbol(path, qualname), line)
+    return Hit(where, anchor, "message", (), "high", "live", "why", "fix", "cause")
+
+
+def marks(*hits: Hit) -> list[str]:
+    return fingerprints([("a-rule", h) for h in hits])
+
+
+def test_a_fingerprint_is_name_and_anchor() -> None:
+    (before,) = marks(hit("p/a.py", "Pool.get", line=3))
+    assert marks(hit("q/b.py", "Pool.get", line=300)) == [before]
+    assert fingerprints([("another-rule", hit("p/a.py", "Pool.get"))]) == [before]
+    others = [hit("p/a.py", "Pool.get2"), hit("p/a.py", "Pool.get", "keys")]
+    assert before not in marks(*others)
+    assert len(set(marks(*others))) == 2
+
+
+def test_no_two_are_alike() -> None:
+    same = [
+        hit("p/a.py", "Pool.get", line=1),
+        hit("p/a.py", "Pool.get", line=9),
+        hit("p/b.py", "Pool.get"),
+        hit("p/c.py", "Pool.get"),
+    ]
+    assert len(set(marks(*same))) == len(same)
+    for first, second in itertools.pairwise(same[1:]):
+        assert len(set(marks(first, second))) == 2
+
+
+def test_names_cannot_be_joined_differently() -> None:
+    assert len(set(marks(hit("p", "A.b", "c"), hit("p", "A", "b.c"), hit("p", "A.bc", "")))) == 3
+
+
+def test_an_equal_finding_of_a_second_file_leaves_other_names_alone() -> None:
+    lone = hit("p/a.py", "Pool.get")
+    (before,) = marks(lone)
+    after = marks(lone, hit("p/z.py", "Other.get"))
+    assert after[0] == before
+
+
+def witness(side: str, state: str, ref: str = "") -> Witness:
+    line = Evidence("p/a.py", 7, "Pool.get", "waits here", "upstream")
+    return Witness(side, ref or side, state, (line,) if state == "gated" else ())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("upstream", "base", "target", "expected"),
+    [
+        ("absent", None, None, "introduced"),
+        ("present", None, None, "introduced"),
+        ("gated", None, None, "regressed"),
+        ("defect", None, None, "inherited"),
+        ("unread", None, None, "unknown"),
+        ("absent", "defect", None, "inherited"),
+        ("gated", "defect", None, "inherited"),
+        ("absent", "gated", None, "regressed"),
+        ("gated", "absent", None, "regressed"),
+        ("unread", "gated", None, "unknown"),
+        ("unread", "defect", None, "inherited"),
+        ("defect", None, "gated", "fixed-upstream"),
+        ("defect", None, "present", "fixed-upstream"),
+        ("defect", None, "defect", "inherited"),
+        ("defect", None, "absent", "inherited"),
+        ("defect", None, "unread", "inherited"),
+        ("gated", None, "gated", "regressed"),
+        ("absent", None, "gated", "introduced"),
+    ],
+)
+def test_origins(upstream: str, base: str | None, target: str | None, expected: str) -> None:
+    sides = [witness("upstream", upstream), *([witness("base", base)] if base else [])]
+    targets = [witness("target", target, "v9")] if target else []
+    origin, why, fixed_in, more = origin_of(sides, targets)
+    assert origin == expected
+    assert why
+    assert fixed_in == ("v9" if expected == "fixed-upstream" else None)
+    assert bool(more) == (expected == "regressed")
+
+
+def test_the_first_target_that_fixed_it_is_named() -> None:
+    targets = [witness("target", s, r) for s, r in [("defect", "v1"), ("gated", "v2")]]
+    targets.append(witness("target", "gated", "v3"))
+    assert origin_of([witness("upstream", "defect")], targets)[2] == "v2"
+
+
+def test_a_latent_defect_is_one_step_less_severe() -> None:
+    assert lowered("critical", "latent") == "high"
+    assert lowered("info", "latent") == "info"
+    assert lowered("high", "live") == lowered("high", "unknown") == "high"
+
+
+def test_a_rule_bounds_the_confidence() -> None:
+    assert capped("high", "medium") == "medium"
+    assert capped("low", "medium") == "low"
+
+
+def test_filters_that_hid_nothing_are_not_named() -> None:
+    assert hidden_counts({"a": [], "b": [None, None]}) == {"b": 2}  # type: ignore[list-item]
