@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -150,7 +151,8 @@ def cli(context: click.Context, /, **_: object) -> int:
     if context.invoked_subcommand is not None:
         return 0
     settings = _settings(context)
-    return _audit(settings)
+    here = settings.root == Path()
+    return _audit(settings, "audit" if here else f"audit -C {shlex.quote(str(settings.root))}")
 
 
 @cli.command()
@@ -219,7 +221,6 @@ def demo(context: click.Context, /, folder: Path | None, **_: object) -> int:
 
     Without FOLDER it lies in a new temporary one, which is kept.
     """
-    import shlex
     import tempfile
 
     import msgspec
@@ -272,8 +273,11 @@ def _settings(context: click.Context, root: Path | None = None) -> Settings:
     )
 
 
-def _audit(settings: Settings) -> int:
-    """Runs the audit, writes every output, and returns the exit status."""
+def _audit(settings: Settings, command: str = "audit") -> int:
+    """Runs the audit, writes every output, and returns the exit status.
+
+    ``command`` is what the report tells to type for more.
+    """
     from auditor.formats import render
     from auditor.formats.verdict import decide
     from auditor.pipeline import AuditRequest, run
@@ -295,7 +299,7 @@ def _audit(settings: Settings) -> int:
     with _Progress(settings) as progress:
         report = run(request, progress)
     verdict = decide(report, settings.fail_on, settings.strict)
-    screen = _screen(settings)
+    screen = _screen(settings)._replace(command=command)
     machine = render("json", report, verdict, screen)
     _keep(machine, settings.root)
     if settings.verbose:

@@ -385,6 +385,19 @@ def test_a_finding_of_the_last_report_is_explained(
         assert "  >     3          return self.k[0]" in capsys.readouterr().out
 
 
+def test_the_way_to_more_works_from_where_the_user_stands(
+    audited: Pipeline,
+    fork: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    audited.report = report(finding(fingerprint="3f2a9c0000000000"))
+    monkeypatch.chdir(fork.parent)
+    cli.main(["-C", "fork", "--upstream", "v0.5.17"])
+    assert "audit -C fork explain 3f2a9c0000000000" in capsys.readouterr().out
+    assert cli.main(["-C", "fork", "explain", "3f2a9c0000000000"]) == 0
+
+
 def test_a_finding_of_a_report_that_came_from_elsewhere_is_explained(
     audited: Pipeline, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -135,7 +135,9 @@ def _evidence(gap: Gap) -> tuple[Evidence, ...]:
     for sibling in sorted(gap.siblings, key=lambda s: (s.side != "fork", s)):
         key = ("", sibling.path, sibling.symbol)
         if key not in rows:
-            note = f"waits on {_short(sibling.gate)} before it reads {sibling.root}"
+            gate = _short(sibling.gate)
+            then = "first" if gate == sibling.root else f"before it reads {sibling.root}"
+            note = f"waits on {gate} {then}"
             rows[key] = Evidence(sibling.path, sibling.line, sibling.symbol, note, sibling.side)
     for place in gap.callers:
         note = "waits only if it is given the gate" if gap.shape == "optional" else "calls it"

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from tabulate import tabulate
 
-from auditor.formats.text import Paint, Screen, count, scrub, wrap
+from auditor.formats.text import Paint, Screen, count, scrub, wrap, wrap_phrases
 from auditor.formats.verdict import Verdict
 from auditor.model import (
     CONFIDENCES,
@@ -82,7 +82,7 @@ class _Page:
 
     def headline(self) -> Iterator[str]:
         tone = {0: self.paint.good, 1: self.paint.bad, 3: self.paint.warn}[self.verdict.status]
-        for line in wrap(self.verdict.line(), self.screen.width):
+        for line in wrap_phrases(self.verdict.line(), self.screen.width):
             yield tone(line)
         roots: dict[str, Finding] = {}
         for finding in sorted(self.verdict.failing, key=_rank):
@@ -158,7 +158,7 @@ class _Page:
         yield f"  {self.paint.bold(place)}"
         if hit.where.symbol.qualname:
             yield f"  {self.paint.bold(hit.where.symbol.qualname)}"
-        first, *rest = wrap(" · ".join(facts), self.screen.width, "  ")
+        first, *rest = wrap_phrases(" · ".join(facts), self.screen.width, "  ")
         first = first.replace(finding.rule, self.paint.severity(finding.severity, finding.rule), 1)
         if finding.origin in ("introduced", "regressed"):
             first = first.replace(facts[1], self.paint.bad(facts[1]), 1)
@@ -171,7 +171,7 @@ class _Page:
         shown = hit.evidence if self.screen.verbose else hit.evidence[:_EVIDENCE]
         evidence = [_evidence(piece) for piece in shown]
         more = len(hit.evidence) - len(shown)
-        page = f"audit explain {finding.fingerprint}"
+        page = f"{self.screen.command} explain {finding.fingerprint}"
         if more:
             evidence.append(f"+{more} more, see: {page}")
         if evidence:

@@ -12,12 +12,16 @@ T = TypeVar("T")
 
 
 class Screen(NamedTuple):
-    """What a page is shown on: columns, whether colour is wanted, and how much to show."""
+    """What a page is shown on: columns, whether colour is wanted, and how much to show.
+
+    ``command`` is how to call this program on the same fork.
+    """
 
     width: int = 100
     colour: bool = False
     verbose: bool = False
     quiet: bool = False
+    command: str = "audit"
 
 
 # C0, DEL, C1, soft hyphen, bidirectional and zero-width controls, line separators, surrogates and
@@ -76,6 +80,12 @@ def wrap(text: str, width: int, first: str = "", rest: str | None = None) -> lis
         break_long_words=False,
         break_on_hyphens=False,
     ) or [first.rstrip()]
+
+
+def wrap_phrases(text: str, width: int, first: str = "") -> list[str]:
+    """Like ``wrap`` for phrases with `` · `` between them, none of which is broken over lines."""
+    phrases = (phrase.replace(" ", "\xa0") for phrase in text.split(" · "))
+    return [line.replace("\xa0", " ") for line in wrap(" · ".join(phrases), width, first)]
 
 
 def count(number: int, noun: str, plural: str = "") -> str:

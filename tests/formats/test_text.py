@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.formats.text import Paint, count, printable, scrub, wrap
+from auditor.formats.text import Paint, count, printable, scrub, wrap, wrap_phrases
 from auditor.model import Skipped
 
 
@@ -47,3 +47,13 @@ def test_count_and_paint() -> None:
     assert Paint(False).bad("x") == "x"
     assert Paint(True).bad("x") == "\x1b[1;31mx\x1b[0m"
     assert Paint(True).bad("") == ""
+
+
+@pytest.mark.parametrize("width", [24, 40, 80])
+def test_a_line_of_phrases_breaks_between_them(width: int) -> None:
+    text = "9 findings (8 causes) · 5 introduced here · 1 inherited · 1 fixed upstream · exit 1"
+    lines = wrap_phrases(text, width)
+    assert " ".join(lines) == text
+    assert all(len(line) <= width for line in lines)
+    for phrase in text.split(" · "):
+        assert any(phrase in line for line in lines)
