@@ -81,6 +81,10 @@ class State:
         self.env, self.held, self.may, self.ordered, self.dead = env, held, may, ordered, False
 
 
+Types = tuple[tuple[str, frozenset[ClassKey]], ...]
+"""Parameter names with the classes of what they are given."""
+
+
 class Evaluator:
     """Summaries of functions, each made once for a class context."""
 
@@ -101,9 +105,14 @@ class Evaluator:
         self._summaries: dict[tuple[object, ...], Summary | None] = {}
         self._depth = 0
 
-    def summary(self, function: Function, context: ClassKey | None) -> Summary | None:
-        """The summary of a function on objects of a class; None while it is being made."""
-        key = (*function.key, context)
+    def summary(
+        self, function: Function, context: ClassKey | None, types: Types = ()
+    ) -> Summary | None:
+        """The summary of a function on objects of a class; None while it is being made.
+
+        ``types`` are the classes of parameters, where a caller knows more than the annotations.
+        """
+        key = (*function.key, context, types)
         if key in self._summaries:
             return self._summaries[key]
         if self._depth > _DEEPEST:
@@ -112,7 +121,7 @@ class Evaluator:
         self._depth += 1
         found: Summary | None = None
         try:
-            found = _Walk(self, function, context).run()
+            found = _Walk(self, function, context, types).run()
         except RecursionError:
             self.too_deep.add((function.path, function.facts.qualname))
         finally:
@@ -164,8 +173,15 @@ class _Return:
 
 
 class _Walk:
-    def __init__(self, evaluator: Evaluator, function: Function, context: ClassKey | None) -> None:
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        function: Function,
+        context: ClassKey | None,
+        types: Types = (),
+    ) -> None:
         self.evaluator = evaluator
+        self.types = dict(types)
         self.index = evaluator.index
         self.words = evaluator.words
         self.function = function
@@ -216,7 +232,7 @@ class _Walk:
                 types = frozenset((self.context,)) if self.context else frozenset()
                 self.state.env[parameter.name] = Value(frozenset((SELF,)), types=types)
                 continue
-            types = frozenset()
+            types = self.types.get(parameter.name, frozenset())
             if parameter.annotation is not None:
                 types = self.index.annotation_types(self.function, parameter.annotation)
             path = (f"param:{parameter.name}",)
@@ -753,10 +769,25 @@ class _Walk:
         if known is not None and not self.evaluator.stores(name):
             if self.evaluator.tells_metadata(name):
                 return Value(deps=_keys_of(arguments, keywords))
-            summary = self.evaluator.summary(known, None)
+            summary = self.summary_of(known, arguments, keywords)
             if summary is not None:
                 return self.apply(summary, known, NOTHING, arguments, keywords, expr)
         return self.opaque(name, NOTHING, arguments, keywords, expr)
+
+    def summary_of(
+        self,
+        function: Function,
+        arguments: tuple[Value, ...],
+        keywords: tuple[tuple[str, Value], ...],
+    ) -> Summary | None:
+        """The summary of a free function; handed ``self``, it knows of which class that is."""
+        binding = _bind(function, NOTHING, arguments, keywords)
+        types: list[tuple[str, frozenset[ClassKey]]] = []
+        for parameter in function.facts.parameters:
+            value = binding.get(f"param:{parameter.name}", NOTHING)
+            if parameter.annotation is None and value.paths == {SELF} and value.types:
+                types.append((parameter.name, value.types))
+        return self.evaluator.summary(function, None, tuple(types))
 
     def super_call(self, name: str, expr: f.Call) -> Value:
         arguments, keywords = self.arguments(expr)
@@ -832,7 +863,7 @@ class _Walk:
             if made is not None:
                 return Value(types=frozenset((made,)))
             if known_function is not None and not self.evaluator.stores(dotted):
-                summary = self.evaluator.summary(known_function, None)
+                summary = self.summary_of(known_function, arguments, keywords)
                 if summary is not None:
                     return self.apply(summary, known_function, NOTHING, arguments, keywords, expr)
         if element:

@@ -14,6 +14,7 @@ from auditor.analysis.values import (
     LOOPED,
     NO_KEYS,
     RESULT,
+    SELF,
     CallSite,
     Keys,
     Path,
@@ -189,12 +190,7 @@ class Readings:
         return frozenset(found)
 
     def _arms(self, method: Function) -> bool:
-        parameters = {p.name for p in method.facts.parameters}
-        for stmt in f.statements(method.facts.body):
-            if isinstance(stmt, f.Assign) and isinstance(stmt.value, f.Name):
-                if stmt.value.id in parameters and self._gate_target(stmt) is not None:
-                    return True
-        return False
+        return any(self._gates_set(method))
 
     def _gate_target(self, stmt: f.Assign) -> Path | None:
         for target in stmt.targets:
@@ -204,12 +200,13 @@ class Readings:
         return None
 
     def disarmed(self, context: ClassKey) -> frozenset[Path]:
-        """Inner objects whose gates a class makes void, as paths from self."""
+        """What a class makes void, as paths from self: inner objects with all gates, or gates."""
         known = self._disarmed.get(context)
         if known is None:
             found: set[Path] = set()
             for method in self.index.methods(context):
                 found |= self._disarms(method, context)
+            found |= self._never_armed(context)
             known = self._disarmed[context] = frozenset(found)
         return known
 
@@ -231,6 +228,57 @@ class Readings:
                     if path is not None and len(path) > 2:
                         found.add(path[:-1])
         return found
+
+    def _never_armed(self, context: ClassKey) -> set[Path]:
+        """Gates of inner objects that a class makes for itself and leaves without what it is given.
+
+        Such a class is armed itself; nothing in the tree calls the arming method on its attribute.
+        """
+        own = [m for m in self.in_force(context) if m.facts.name in self.arming and self._arms(m)]
+        gates = {gate for method in own for gate in self._gates_set(method)}
+        if not gates:
+            return set()
+        inside = set(self.index.classes[context].mro)
+        armed: set[str] = set()
+        for method in self._callers_of_arming:
+            calls = self.summary(method, method.owner).calls
+            receivers = [c.receivers for c in calls if c.name in self.arming and not _gives_none(c)]
+            theirs = [p for found in receivers for p in found if p[0] == SELF[0]]
+            if method.owner in inside and not all(
+                any(p[0] == SELF[0] for p in r) for r in receivers
+            ):
+                return set()  # it may be any of them
+            if method.owner in inside or len(theirs) < sum(map(len, receivers)):
+                armed |= set(method.facts.mentions)
+        for method in own:
+            armed |= set(method.facts.mentions)
+        return {(*SELF, name, gate) for name in self._made_by(context) - armed for gate in gates}
+
+    def _gates_set(self, method: Function) -> Iterator[str]:
+        parameters = {p.name for p in method.facts.parameters}
+        for stmt in f.statements(method.facts.body):
+            if isinstance(stmt, f.Assign) and isinstance(stmt.value, f.Name):
+                path = self._gate_target(stmt)
+                if stmt.value.id in parameters and path is not None:
+                    yield path[-1]
+
+    def _made_by(self, context: ClassKey) -> set[str]:
+        """Attributes that are given nothing but results of calls: objects nobody else holds yet."""
+        made: dict[str, bool] = {}
+        for key in self.index.classes[context].mro:
+            for name, assigned in self.index.assigned(key).items():
+                values = [assign.value for _, assign in assigned if assign.value is not None]
+                made[name] = made.get(name, True) and bool(values) and all(map(_is_made, values))
+        return {name for name, only in made.items() if only}
+
+    @cached_property
+    def _callers_of_arming(self) -> list[Function]:
+        methods = (m for known in self.index.classes.values() for m in known.methods.values())
+        return [
+            function
+            for function in (*self.index.functions.values(), *methods)
+            if not self.arming.isdisjoint(function.facts.mentions)
+        ]
 
     def refuses(self, context: ClassKey) -> bool:
         """Whether a class overrides the arming method without arming anything."""
@@ -326,7 +374,7 @@ class Readings:
         return None
 
     def _void(self, token: Path, context: ClassKey) -> bool:
-        return any(token[: len(p)] == p and len(token) > len(p) for p in self.disarmed(context))
+        return any(token[: len(p)] == p for p in self.disarmed(context))
 
     # -- data or bookkeeping ---------------------------------------------------------------------
 
@@ -516,3 +564,10 @@ def _calls_an_element(path: Path) -> bool:
     """``table[key](...)``, whose path is table, the subscript, table's result."""
     triples = zip(path, path[1:], path[2:], strict=False)
     return any(after == name + RESULT and step in (ELEMENT, FIXED) for name, step, after in triples)
+
+
+def _is_made(value: f.Expr) -> bool:
+    """A call's result, or None, or a choice between such."""
+    if isinstance(value, f.Choice):
+        return _is_made(value.body) and _is_made(value.orelse)
+    return isinstance(value, f.Call) or value == f.Const("none")

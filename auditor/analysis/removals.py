@@ -45,7 +45,7 @@ def removed_waits(
             lost = [w for w in lost if not _moved(w, after, readings, functions, other, theirs)]
             if lost and _still_reads(readings, after, other, before):
                 explained.add((after.path, name))
-                yield _gap(lost[0], before, other_side, after, readings)
+                yield _gap(lost[0], before, other_side, after, readings, other)
 
 
 def _may_wait(function: Function, telling: frozenset[str]) -> bool:
@@ -146,7 +146,9 @@ def _direct(readings: Readings, function: Function, name: str) -> bool:
     )
 
 
-def _gap(wait: Wait, before: Function, side: Side, after: Function, readings: Readings) -> Gap:
+def _gap(
+    wait: Wait, before: Function, side: Side, after: Function, readings: Readings, other: Readings
+) -> Gap:
     facts = after.facts
     reads = [r for r in readings.summary(after, after.owner).reads if reads_elements(r)]
     first = min(reads, key=lambda r: (r.line, r.column), default=None)
@@ -165,7 +167,7 @@ def _gap(wait: Wait, before: Function, side: Side, after: Function, readings: Re
         first.column if first is not None else facts.column,
         (sibling,),
         1,
-        _confidence(wait, first),
+        _confidence(wait, first, gate=other.is_gate(wait.token)),
         "unknown",
         "whether anything else orders the read is not known",
         f"{facts.qualname}.{name}",
@@ -173,13 +175,14 @@ def _gap(wait: Wait, before: Function, side: Side, after: Function, readings: Re
     )
 
 
-def _confidence(wait: Wait, first: Read | None) -> Confidence:
-    """A wait for one index, before a read by it, is a gate; another may have ordered other work."""
+def _confidence(wait: Wait, first: Read | None, gate: bool) -> Confidence:
+    """A wait on a family's gate, or for the index of the read; another may order other work."""
     if first is None or wait.token == EVERYTHING:
         return "low"
-    told = wait.kind == "keyed" or ELEMENT in wait.token
     held = first.path[0] == "self" or first.path[0].startswith("param:")
-    return "medium" if told and held and wait.keys & key_parameters(first) else "low"
+    told = wait.kind == "keyed" or ELEMENT in wait.token
+    meant = gate or (told and wait.keys & key_parameters(first))
+    return "medium" if held and meant else "low"
 
 
 def _root(path: Path) -> str:

@@ -69,9 +69,11 @@ class View:
                 for v in norm.views
                 if v.side in ("upstream", "base")
             ]
-            explained = set(gaps)
+            explained = {place for place, gap in gaps.items() if gap.confidence != "low"}
             for gap in removed_waits(mine, others, explained):
-                gaps[gap.function.path, gap.function.facts.qualname] = gap
+                place = (gap.function.path, gap.function.facts.qualname)
+                if place not in gaps or gap.confidence != "low":
+                    gaps[place] = gap
         return sorted(gaps.values(), key=lambda g: (g.function.path, g.line))
 
     def text(self, function: Function) -> bytes:
