@@ -287,7 +287,7 @@ class Readings:
             if method is not None and not self._arms(method):
                 summary = self.summary(method, context)
                 forwards = any(call.name in self.arming for call in summary.calls)
-                if not forwards and not _calls_super(method):
+                if not forwards and not _arms_super(method, name):
                     return True
         return False
 
@@ -475,12 +475,18 @@ def _gives_none(call: CallSite) -> bool:
     return bool(given) and all(v.none for v in given)
 
 
-def _calls_super(method: Function) -> bool:
+def _arms_super(method: Function, name: str) -> bool:
+    """Whether an overriding arming method hands more than None on to the one it overrides."""
     for stmt in f.statements(method.facts.body):
         for top in f.expressions(stmt):
             for node in f.walk(top):
-                if isinstance(node, f.Call) and node.func == f.Name("super"):
-                    return True
+                if not isinstance(node, f.Call) or not isinstance(node.func, f.Attr):
+                    continue
+                base = node.func.value
+                if node.func.name == name and isinstance(base, f.Call):
+                    given = (*node.args, *(value for _, value in node.keywords))
+                    if base.func == f.Name("super") and any(v != f.Const("none") for v in given):
+                        return True
     return False
 
 
