@@ -1,0 +1,1 @@
+"""Programs that measure the analysis on real releases; see README.md in this folder."""

@@ -1,0 +1,122 @@
+"""Runs of the tool: as a command that prints its JSON, or many within one process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Found:
+    """An active ``sync`` finding of at least medium confidence; ``path`` is from ``sglang/`` on."""
+
+    rule: str
+    path: str
+    line: int
+    symbol: str
+    cause: str
+    origin: str
+    message: str
+    fingerprint: str
+    evidence: frozenset[tuple[str, str]]
+
+    @property
+    def place(self) -> str:
+        return f"{self.path}:{self.line} {self.symbol} [{self.rule}]"
+
+
+def audit(fork: Path, upstream: str, *options: str) -> dict[str, Any]:
+    """The JSON report of the command on two trees (a folder each, or a ``pypi:`` upstream).
+
+    Raises ``SystemExit`` with what the command printed if it could not decide.
+    """
+    command = [sys.executable, "-m", "auditor", "-C", str(fork), "--upstream", upstream]
+    done = subprocess.run(
+        [*command, "-o", "json", *options],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode not in (0, 1):
+        raise SystemExit(f"audit of {fork} ended with status {done.returncode}: {done.stderr}")
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+class Session:
+    """Many audits of folders in this process, with one cache of their own between them.
+
+    The defaults of the command hold; a hundred runs save a hundred starts of the interpreter.
+    """
+
+    def __enter__(self) -> Session:
+        self._folder = tempfile.TemporaryDirectory()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._folder.cleanup()
+
+    def findings(self, fork: Path, upstream: Path) -> list[Found]:
+        """What the default settings show of synchronization in the fork."""
+        from auditor.formats.json import document
+        from auditor.formats.verdict import decide
+        from auditor.pipeline import AuditRequest, run
+
+        request = AuditRequest(
+            root=fork,
+            rev=None,
+            upstream=str(upstream),
+            targets=(),
+            rules_dirs=(),
+            select=(),
+            ignore=(),
+            min_confidence="medium",
+            origins=(),
+            jobs=0,
+            cache=Path(self._folder.name),
+            configuration={},
+        )
+        report = run(request)
+        return sync_findings(dict(document(report, decide(report, "high", False))))
+
+
+def sync_findings(document: dict[str, Any]) -> list[Found]:
+    """What the report says of synchronization, as the defaults show it."""
+    return [
+        Found(
+            rule=finding["rule"],
+            path=_from_package(finding["path"]),
+            line=finding["line"],
+            symbol=finding["symbol"],
+            cause=finding["cause"],
+            origin=finding["origin"],
+            message=finding["message"],
+            fingerprint=finding["fingerprint"],
+            evidence=frozenset(
+                (_from_package(item["path"]), item["symbol"]) for item in finding["evidence"]
+            ),
+        )
+        for finding in document["findings"]
+        if finding["category"] == "sync"
+        and finding["confidence"] != "low"
+        and finding["disposition"] == "active"
+    ]
+
+
+def _from_package(path: str) -> str:
+    _, package, after = path.rpartition("sglang/srt/")
+    return f"{package}{after}" if package else path
