@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -296,7 +298,7 @@ def _audit(settings: Settings, command: str = "audit") -> int:
         cache=_cache(),
         configuration=settings.configuration,
     )
-    with _Progress(settings) as progress:
+    with _Progress(settings) as progress, _no_cycle_search():
         report = run(request, progress)
     verdict = decide(report, settings.fail_on, settings.strict)
     screen = _screen(settings)._replace(command=command)
@@ -317,6 +319,21 @@ def _audit(settings: Settings, command: str = "audit") -> int:
             reason = getattr(problem, "strerror", None) or problem
             raise UsageProblem(f"cannot write {file}: {reason}") from problem
     return verdict.status
+
+
+@contextlib.contextmanager
+def _no_cycle_search() -> Iterator[None]:
+    """A cold run makes millions of objects that stay, and next to no cycles.
+
+    Searching them for some took a fifth of its time.
+    """
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
 
 
 def _screen(settings: Settings) -> Screen:
