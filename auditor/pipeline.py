@@ -209,7 +209,7 @@ def _judged(
     alone: bool,
 ) -> Outcome:
     """From snapshots to findings; the first snapshot is the fork."""
-    store = FactStore(cache)
+    store = FactStore(cache, alone=alone)
     results = ResultStore(cache, Outcome)
     try:
         sides = Sides(snapshots, book.vocabulary, store, clock.stage)

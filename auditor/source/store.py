@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from auditor.beside import Beside
 from auditor.errors import Unreadable
 from auditor.source import extract
 from auditor.source.facts import ModuleFacts
@@ -20,6 +21,12 @@ _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS facts (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"
 )
 
+_WORTH_SHARING = 60
+"""Files; a second process costs as much as some of them."""
+
+Source = tuple[bytes, str]
+"""A file's bytes and its package."""
+
 
 class FactStore:
     """Facts by the sha256 of the bytes read (git's own object ids can be forged).
@@ -28,8 +35,9 @@ class FactStore:
     aside, and a corrupt file is made anew. Several runs may share one.
     """
 
-    def __init__(self, folder: Path | None) -> None:
-        """``folder`` None keeps nothing beyond this run."""
+    def __init__(self, folder: Path | None, *, alone: bool = True) -> None:
+        """``folder`` None keeps nothing beyond this run; ``alone`` asks for no second process."""
+        self._alone = alone
         self._database: sqlite3.Connection | None = None
         self._decoder = msgspec.msgpack.Decoder(ModuleFacts)
         self._recent: dict[bytes, ModuleFacts | str] = {}
@@ -61,21 +69,26 @@ class FactStore:
 
     def facts(self, sources: Mapping[str, bytes]) -> tuple[dict[str, ModuleFacts], dict[str, str]]:
         """The facts of files by path, and the reason for each that could not be read."""
-        found: dict[str, ModuleFacts] = {}
-        failed: dict[str, str] = {}
+        keys: dict[str, bytes] = {}
+        missing: dict[bytes, Source] = {}
         for path, data in sources.items():
             package = package_name(path)
-            key = hashlib.sha256(package.encode() + b"\0" + data).digest()
-            known = self._recent.get(key)
-            if known is None:
+            key = keys[path] = hashlib.sha256(package.encode() + b"\0" + data).digest()
+            if key not in self._recent:
                 known = self._kept(key)
-            if known is None:
-                known = self._extract(key, data, package)
-            self._recent[key] = known
-            if isinstance(known, str):
-                failed[path] = known
+                if known is None:
+                    missing[key] = (data, package)
+                else:
+                    self._recent[key] = known
+        self._extract(missing)
+        found: dict[str, ModuleFacts] = {}
+        failed: dict[str, str] = {}
+        for path, key in keys.items():
+            facts = self._recent[key]
+            if isinstance(facts, str):
+                failed[path] = facts
             else:
-                found[path] = known
+                found[path] = facts
         return found, failed
 
     def _kept(self, key: bytes) -> ModuleFacts | None:
@@ -87,14 +100,22 @@ class FactStore:
         except (sqlite3.Error, msgspec.DecodeError, msgspec.ValidationError, TypeError):
             return None
 
-    def _extract(self, key: bytes, data: bytes, package: str) -> ModuleFacts | str:
-        try:
-            facts = extract.extract(data, package)
-        except Unreadable as error:
-            return str(error)
-        if self._database is not None:
-            self._fresh[key] = msgspec.msgpack.encode(facts)
-        return facts
+    def _extract(self, missing: Mapping[bytes, Source]) -> None:
+        """Extract files, every second one of many in another process."""
+        order = sorted(missing, key=lambda key: (len(missing[key][0]), key))
+        shared = order[::2] if len(order) >= _WORTH_SHARING and not self._alone else []
+        beside = Beside(lambda: [_encoded(missing[key]) for key in shared], alone=not shared)
+        for key in order[1::2] if shared else order:
+            facts = self._recent[key] = _extracted(missing[key])
+            if self._database is not None and not isinstance(facts, str):
+                self._fresh[key] = msgspec.msgpack.encode(facts)
+        for key, value in zip(shared, beside.result(), strict=True):
+            if isinstance(value, str):
+                self._recent[key] = value
+                continue
+            self._recent[key] = self._decoder.decode(value)
+            if self._database is not None:
+                self._fresh[key] = value
 
     def save(self) -> None:
         """Write what was extracted since the last time, in one transaction."""
@@ -111,3 +132,16 @@ class FactStore:
         if self._database is not None:
             self._database.close()
             self._database = None
+
+
+def _extracted(source: Source) -> ModuleFacts | str:
+    """The facts of a file, or why it cannot be read."""
+    try:
+        return extract.extract(*source)
+    except Unreadable as error:
+        return str(error)
+
+
+def _encoded(source: Source) -> bytes | str:
+    facts = _extracted(source)
+    return facts if isinstance(facts, str) else msgspec.msgpack.encode(facts)

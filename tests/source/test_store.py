@@ -244,3 +244,20 @@ def test_an_unreadable_file_is_not_kept_as_facts(tmp_path: Path) -> None:
     store.close()
     with sqlite3.connect(database(tmp_path)) as connection:
         assert not connection.execute("SELECT * FROM facts").fetchall()
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_two_processes_find_what_one_finds(tmp_path: Path, folder: bool) -> None:
+    sources = {f"sglang/srt/m{n}.py": f"def f{n}():\n    return {n}\n".encode() for n in range(90)}
+    sources["sglang/srt/broken.py"] = b"def (:\n"
+    kept = tmp_path if folder else None
+    two = FactStore(kept, alone=False)
+    found, failed = two.facts(sources)
+    assert (found, failed) == FactStore(None).facts(sources)
+    assert list(found) == [path for path in sources if path not in failed]
+    assert list(failed) == ["sglang/srt/broken.py"]
+    two.close()
+    if folder:
+        again = FactStore(kept)
+        assert again.facts(sources) == (found, failed)
+        again.close()
