@@ -419,7 +419,10 @@ class _Walk:
         for path in paths:
             about_gate = path[: len(token)] == token or token[: len(path)] == path
             index_given = (
-                explicit and path[0].startswith("param:") and bool(keys) and path[0][6:] in keys  # type: ignore[operator]
+                explicit
+                and keys is not None
+                and path[0].startswith("param:")
+                and path[0].removeprefix("param:") in keys
             )
             if not (about_gate and (presence or len(path) > len(token))) and not index_given:
                 return False
@@ -597,12 +600,11 @@ class _Walk:
     # -- expressions -----------------------------------------------------------------------------
 
     def expr(self, expr: f.Expr, used: bool = True) -> Value:
-        kind = type(expr)
-        if kind is f.Name:
-            return self.name(expr.id)  # type: ignore[union-attr]
-        if kind is f.Call:
-            return self.call(expr, used)  # type: ignore[arg-type]
-        return _EVALUATE[kind](self, expr)
+        if isinstance(expr, f.Name):
+            return self.name(expr.id)
+        if isinstance(expr, f.Call):
+            return self.call(expr, used)
+        return _EVALUATE[type(expr)](self, expr)
 
     def _attribute(self, expr: f.Attr) -> Value:
         return self.attribute(self.expr(expr.value), expr.name, expr.line, expr.column)
