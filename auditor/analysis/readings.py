@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -63,8 +63,16 @@ class Reading:
 class Readings:
     """The families of a snapshot (classes that share a gate by inheritance) and their readings."""
 
-    def __init__(self, index: SourceIndex, scouted: Scouted, vocabulary: Vocabulary) -> None:
+    def __init__(
+        self,
+        index: SourceIndex,
+        scouted: Scouted,
+        vocabulary: Vocabulary,
+        unread: Sequence[bytes] = (),
+    ) -> None:
+        """``unread`` are the files that were not extracted, as text."""
         self.index = index
+        self.unread = unread
         self.words = vocabulary
         self.gates = scouted.gates
         self.scouted = scouted
@@ -252,7 +260,16 @@ class Readings:
                 armed |= set(method.facts.mentions)
         for method in own:
             armed |= set(method.facts.mentions)
-        return {(*SELF, name, gate) for name in self._made_by(context) - armed for gate in gates}
+        # What such a caller goes through to reach an inner object, it may arm too.
+        for method in self.in_force(context):
+            if method.facts.name in armed:
+                armed |= set(method.facts.mentions)
+        return {
+            (*SELF, name, gate)
+            for name in self._made_by(context) - armed
+            for gate in gates
+            if not any(name.encode() in text for text in self._unread_armers)
+        }
 
     def _gates_set(self, method: Function) -> Iterator[str]:
         parameters = {p.name for p in method.facts.parameters}
@@ -279,6 +296,11 @@ class Readings:
             for function in (*self.index.functions.values(), *methods)
             if not self.arming.isdisjoint(function.facts.mentions)
         ]
+
+    @cached_property
+    def _unread_armers(self) -> list[bytes]:
+        names = [name.encode() for name in self.arming]
+        return [text for text in self.unread if any(name in text for name in names)]
 
     def refuses(self, context: ClassKey) -> bool:
         """Whether a class overrides the arming method without arming anything."""

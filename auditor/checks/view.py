@@ -45,7 +45,7 @@ class View:
     @cached_property
     def readings(self) -> Readings:
         """The families' readings, made once for all rules."""
-        return Readings(self.index, self.scouted, self.vocabulary)
+        return Readings(self.index, self.scouted, self.vocabulary, self._unread)
 
     def gaps(self, norm: Norm) -> list[Gap]:
         """What the norm says of this side, judged once for all rules."""
