@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from auditor.analysis.readings import Readings
 from auditor.pipeline import audit_sources
+from auditor.rulebook import load
+from auditor.source.extract import extract
+from auditor.source.index import SourceIndex
+from auditor.source.scout import Scouted
 
 POOLS = """
 import torch
@@ -74,3 +79,18 @@ def test_an_inner_pool_that_nobody_arms_is_waited_for_outside(elsewhere: str) ->
 )
 def test_an_inner_pool_that_another_file_arms_waits_itself(elsewhere: str) -> None:
     assert reported(elsewhere) == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "void"),
+    [
+        (b"pool.attach_counter(counter)", {("self", "inner", "counter")}),
+        (b"pool.inner.attach_counter(counter)", set()),
+    ],
+)
+def test_a_file_that_was_not_extracted_may_arm_too(text: bytes, void: set[object]) -> None:
+    path = "sglang/srt/pools.py"
+    index = SourceIndex({path: extract(POOLS.encode(), "sglang.srt")})
+    scouted = Scouted(gates=frozenset({"counter"}))
+    readings = Readings(index, scouted, load().vocabulary, [text])
+    assert readings.disarmed((path, "OuterPool")) == void
