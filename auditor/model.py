@@ -162,6 +162,73 @@ class Checked(msgspec.Struct, frozen=True, order=True):
     evidence: tuple[Evidence, ...] = ()
 
 
+class Argument(msgspec.Struct, frozen=True, order=True):
+    """One setting of a launch: a flag as written, its value and where the flag stands.
+
+    ``flag`` keeps its spelling (``--tp``, ``--enable_metrics``); ``value`` is None for a flag
+    without one, several values are joined by a space. ``resolved`` is False where part of the value
+    is known at run time only: the value then keeps the text of the script (``$MODEL``) and no rule
+    may guess on it. ``conditional`` says that only some runs of the script pass it.
+    """
+
+    flag: str
+    value: str | None
+    path: str
+    line: int
+    column: int = 1
+    resolved: bool = True
+    conditional: bool = False
+
+
+class Variable(msgspec.Struct, frozen=True, order=True):
+    """A variable of the environment that a launch is given, and where it is set."""
+
+    name: str
+    value: str
+    path: str
+    line: int
+    column: int = 1
+    resolved: bool = True
+    conditional: bool = False
+
+
+class Pin(msgspec.Struct, frozen=True, order=True):
+    """What a script says of the sglang that it starts: an image or a requirement, as written."""
+
+    kind: Literal["image", "requirement"]
+    text: str
+    path: str
+    line: int
+    column: int = 1
+
+
+class Launch(msgspec.Struct, frozen=True, order=True):
+    """A start of a program found in a script.
+
+    ``program`` says which command line it is: only ``server`` takes the flags of the tree;
+    ``command`` keeps the words that tell so (``sglang serve``). ``model`` is the model path as far
+    as it is resolved, else None. ``unresolved`` counts the words that could not be expanded.
+    ``folder`` is where relative paths of the launch start, as far as the script tells (the script's
+    own folder otherwise); ``mounts`` are (path in the container, path outside) of that launch.
+    ``form`` names the notation (``shell``, ``dockerfile``, ``yaml``, ``recipe``, ``systemd``,
+    ``makefile``, ``python``).
+    """
+
+    path: str
+    line: int
+    program: Literal["server", "diffusion", "router", "foreign"]
+    command: str
+    role: Literal["plain", "prefill", "decode"]
+    model: str | None
+    arguments: tuple[Argument, ...]
+    environment: tuple[Variable, ...]
+    unresolved: int
+    form: str
+    folder: str = ""
+    pins: tuple[Pin, ...] = ()
+    mounts: tuple[tuple[str, str], ...] = ()
+
+
 class Report(msgspec.Struct, frozen=True):
     """Everything a format needs."""
 

@@ -1,0 +1,1 @@
+"""Reads the scripts that start servers."""

@@ -1,0 +1,1 @@
+"""What a tree of sglang says of its own settings: parsers, encoders, templates and flags."""
