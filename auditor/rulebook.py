@@ -27,11 +27,12 @@ SINGLE_FILE = "example.py"
 """The path of an example that is given as plain text."""
 
 _RULE_ID = r"^[a-z0-9]+(-[a-z0-9]+)*$"
+_TREE = r"^([a-z0-9]+(-[a-z0-9]+)*)?$"
 _MARK = re.compile(r"#\s*error:\s*\[([a-z0-9-]+(?:\s*,\s*[a-z0-9-]+)*)\]\s*$")
 _MARK_INTENDED = re.compile(r"#\s*error\b\s*:?\s*\[|#\s*error:")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 # Folders of the packaged rules that other loaders read.
-_OTHER_FOLDERS = frozenset({"advisories"})
+_OTHER_FOLDERS = frozenset({"advisories", "trees"})
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 Param = str | bool | int | float | list[str]
@@ -41,13 +42,21 @@ _T = TypeVar("_T")
 class Example(msgspec.Struct, frozen=True):
     """Code that shows a defect or its absence: file texts by path for each side.
 
-    ``upstream`` and ``target`` are None where the example does not give that side.
+    ``upstream`` and ``target`` are None where the example does not give that side. ``tree`` names
+    a folder below ``rules/trees`` whose files every side has beside its own; empty for none.
     """
 
     fork: dict[str, str]
     upstream: dict[str, str] | None = None
     target: dict[str, str] | None = None
     title: str = ""
+    tree: str = ""
+
+    def side(self, own: dict[str, str] | None) -> dict[str, str] | None:
+        """All files of a side: its own over those of the tree; None stays None."""
+        if own is None or not self.tree:
+            return own
+        return {**tree_files(self.tree), **own}
 
     def marks(self) -> frozenset[tuple[str, int, str]]:
         """Every ``# error: [rule-id]`` of the fork's files, as path, line (1-based) and rule id."""
@@ -183,6 +192,7 @@ class _Page(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     invalid: Annotated[list[Text | _Sides], msgspec.Meta(min_length=1)]
     params: dict[str, Param] = {}
     references: list[Text] = []
+    tree: Annotated[str, msgspec.Meta(pattern=_TREE)] = ""
 
 
 class _UniqueKeyLoader(yaml.CSafeLoader):
@@ -210,6 +220,19 @@ def packaged_rules() -> Path:
     package = Path(str(resources.files("auditor")))
     inside = package / "_data" / "rules"
     return inside if inside.is_dir() else package.parent / "rules"
+
+
+@functools.cache
+def tree_files(name: str) -> dict[str, str]:
+    """The files of a shipped example tree by path; raises UsageProblem where there is none."""
+    root = packaged_rules() / "trees" / name
+    if not root.is_dir():
+        raise UsageProblem(f"there is no example tree {name!r} under rules/trees")
+    return {
+        path.relative_to(root).as_posix(): path.read_text(encoding="utf-8")
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and path.suffix != ".pyc"
+    }
 
 
 def load(extra_dirs: Sequence[Path] = ()) -> Rulebook:
@@ -307,8 +330,8 @@ def _rule(path: Path, page: _Page) -> Rule:
         why=page.why,
         fix=page.fix,
         references=tuple(page.references),
-        valid=_examples(path, "valid", page.valid),
-        invalid=_examples(path, "invalid", page.invalid),
+        valid=_examples(path, "valid", page.valid, page.tree),
+        invalid=_examples(path, "invalid", page.invalid, page.tree),
     )
 
 
@@ -319,7 +342,7 @@ def _check_regex(path: Path, field: str, pattern: Param) -> None:
         raise _problem(path, field, f"not a regular expression: {error}") from error
 
 
-def _examples(path: Path, kind: str, raw: list[Text | _Sides]) -> tuple[Example, ...]:
+def _examples(path: Path, kind: str, raw: list[Text | _Sides], tree: str) -> tuple[Example, ...]:
     def example(number: int, given: Text | _Sides) -> Example:
         sides = _Sides(fork=given) if isinstance(given, str) else given
         field = f"{kind}[{number}]"
@@ -328,6 +351,7 @@ def _examples(path: Path, kind: str, raw: list[Text | _Sides]) -> tuple[Example,
             upstream=_other_side(path, f"{field}.upstream", sides.upstream),
             target=_other_side(path, f"{field}.target", sides.target),
             title=sides.title,
+            tree=tree,
         )
 
     return tuple(example(number, given) for number, given in enumerate(raw))
@@ -348,8 +372,8 @@ def _files(path: Path, field: str, side: Text | dict[str, str]) -> dict[str, str
     files = {SINGLE_FILE: side} if isinstance(side, str) else side
     for name, text in files.items():
         pure = PurePosixPath(name)
-        if pure.is_absolute() or ".." in pure.parts or pure.suffix != ".py" or str(pure) != name:
-            raise _problem(path, field, f"{name!r} is no relative path of a Python file")
+        if pure.is_absolute() or ".." in pure.parts or str(pure) != name:
+            raise _problem(path, field, f"{name!r} is no relative path of a file")
         for number, line in enumerate(text.splitlines(), start=1):
             if _MARK_INTENDED.search(line) and not _MARK.search(line):
                 raise _problem(
