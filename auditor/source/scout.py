@@ -433,7 +433,7 @@ def _parameter_waits(
     users: dict[tuple[bytes, bytes], list[str]] = {}
     for path, data in sources.items():
         for method, parameters in scans.found(data, definition):
-            for name in _NAME.findall(parameters):
+            for name in _PARAMETER.findall(parameters):
                 if (method, name) in pairs:
                     users.setdefault((method, name), []).append(path)
     return {p for paths in users.values() if len(paths) >= _FEWEST_ROLES for p in paths}
@@ -441,6 +441,8 @@ def _parameter_waits(
 
 _METHOD = re.compile(rb"\s+(\w+)\s*\(\s*self\b([^)]*)\)")
 _NAME = re.compile(rb"\w+")
+# Annotations are no names: torch.Tensor would make one of every torch.cuda.synchronize().
+_PARAMETER = re.compile(rb",\s*\**(\w+)")
 _BEFORE = re.compile(rb"(?<![\w.)\]])(\w+)\Z")
 _FEWEST_ROLES = 3
 """Two that wait and one that does not: fewer say nothing."""
@@ -455,4 +457,4 @@ def _waited_parameters(data: bytes, found: re.Match[bytes]) -> set[tuple[bytes, 
     method = _METHOD.match(data, start + 3) if start >= 0 else None
     if method is None or method.group(1).startswith(b"__"):
         return set()
-    return {(method.group(1), name) for name in names & set(_NAME.findall(method.group(2)))}
+    return {(method.group(1), name) for name in names & set(_PARAMETER.findall(method.group(2)))}
