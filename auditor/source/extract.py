@@ -13,7 +13,8 @@ import io
 import re
 import tokenize
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from auditor.errors import Unreadable
 from auditor.source import facts as f
@@ -271,83 +272,68 @@ class _Extractor:
         )
 
     def exprs(self, nodes: Iterable[ast.expr | None]) -> tuple[f.Expr, ...]:
-        return tuple(self.expr(n) for n in nodes if n is not None)
+        read = self.expr
+        return tuple([read(n) for n in nodes if n is not None])
 
     def expr(self, node: ast.expr) -> f.Expr:
-        self.depth += 1
-        if self.depth > DEEPEST:
+        # By far the most frequent step of a run without a cache.
+        if self.depth >= DEEPEST:
             raise RecursionError
-        found = self.one_expr(node)
+        kind = type(node)
+        if kind is ast.Name:
+            return f.Name(node.id)  # type: ignore[attr-defined]
+        self.depth += 1
+        read = _READERS.get(kind)
+        found = _ELLIPSIS if read is None else read(self, node)
         self.depth -= 1
         return found
 
-    def one_expr(self, node: ast.expr) -> f.Expr:
-        match node:
-            case ast.Name():
-                return f.Name(node.id)
-            case ast.Attribute():
-                self.mentions.add(node.attr)
-                return f.Attr(self.expr(node.value), node.attr, *self.attribute_place(node))
-            case ast.Call():
-                keywords = tuple((k.arg or "**", self.expr(k.value)) for k in node.keywords)
+    def attribute(self, node: ast.Attribute) -> f.Expr:
+        self.mentions.add(node.attr)
+        # A chain that spans lines is read where its last name stands.
+        line = node.end_lineno or node.lineno
+        column = self.column(node) if line == node.lineno else 1
+        return f.Attr(self.expr(node.value), node.attr, line, column)
+
+    def call(self, node: ast.Call) -> f.Expr:
+        function = node.func
+        if type(function) is ast.Name:
+            self.mentions.add(function.id)
+            if function.id in ("getattr", "hasattr"):
                 self.mention_by_text(node)
-                place = (node.lineno, self.column(node))
-                return f.Call(self.expr(node.func), self.exprs(node.args), keywords, *place)
-            case ast.Subscript():
-                place = (node.lineno, self.column(node))
-                return f.Sub(self.expr(node.value), self.expr(node.slice), *place)
-            case ast.Constant():
-                return _constant(node.value)
-            case ast.Tuple():
-                return f.Group("tuple", self.exprs(node.elts))
-            case ast.List() | ast.Set():
-                return f.Group("list", self.exprs(node.elts))
-            case ast.Dict():
-                return f.Group("dict", self.exprs([*node.keys, *node.values]))
-            case ast.BoolOp():
-                op = "and" if isinstance(node.op, ast.And) else "or"
-                return f.Group(op, self.chain(node.values))
-            case ast.UnaryOp():
-                op = "not" if isinstance(node.op, ast.Not) else "value"
-                return f.Group(op, (self.expr(node.operand),))
-            case ast.Compare():
-                return f.Group(_comparison(node), self.exprs([node.left, *node.comparators]))
-            case ast.BinOp():
-                return f.Group("value", self.exprs(_operands(node)))
-            case ast.IfExp():
-                return f.Choice(self.expr(node.test), self.expr(node.body), self.expr(node.orelse))
-            case ast.Lambda():
-                names = tuple(p.name for p in self.parameters(node.args))
-                return f.Lambda(names, self.expr(node.body))
-            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp():
-                return self.comprehension(node.generators, self.expr(node.elt))
-            case ast.DictComp():
-                pair = f.Group("dict", self.exprs([node.key, node.value]))
-                return self.comprehension(node.generators, pair)
-            case ast.Await():
-                return f.Group("await", (self.expr(node.value),))
-            case ast.Starred():
-                return f.Group("star", (self.expr(node.value),))
-            case ast.NamedExpr():
-                return f.Bind(node.target.id, self.expr(node.value))
-            case ast.Slice():
-                return f.Group("slice", self.exprs([node.lower, node.upper, node.step]))
-            case ast.Yield() | ast.YieldFrom():
-                return f.Group("value", self.exprs([node.value]))
-            case ast.JoinedStr():
-                return f.Group("value", self.exprs(node.values))
-            case ast.FormattedValue():
-                return self.expr(node.value)
-            case _:
-                return _ELLIPSIS
+        keywords = tuple((k.arg or "**", self.expr(k.value)) for k in node.keywords)
+        arguments = self.exprs(node.args)
+        return f.Call(self.expr(function), arguments, keywords, node.lineno, self.column(node))
+
+    def subscript(self, node: ast.Subscript) -> f.Expr:
+        place = (node.lineno, self.column(node))
+        return f.Sub(self.expr(node.value), self.expr(node.slice), *place)
+
+    def dictionary(self, node: ast.Dict) -> f.Expr:
+        return f.Group("dict", self.exprs([*node.keys, *node.values]))
+
+    def boolean(self, node: ast.BoolOp) -> f.Expr:
+        return f.Group("and" if isinstance(node.op, ast.And) else "or", self.chain(node.values))
+
+    def unary(self, node: ast.UnaryOp) -> f.Expr:
+        op = "not" if isinstance(node.op, ast.Not) else "value"
+        return f.Group(op, (self.expr(node.operand),))
+
+    def choice(self, node: ast.IfExp) -> f.Expr:
+        return f.Choice(self.expr(node.test), self.expr(node.body), self.expr(node.orelse))
+
+    def function_value(self, node: ast.Lambda) -> f.Expr:
+        names = tuple(p.name for p in self.parameters(node.args))
+        return f.Lambda(names, self.expr(node.body))
+
+    def pairs(self, node: ast.DictComp) -> f.Expr:
+        pair = f.Group("dict", self.exprs([node.key, node.value]))
+        return self.comprehension(node.generators, pair)
 
     def mention_by_text(self, node: ast.Call) -> None:
-        if isinstance(node.func, ast.Name):
-            self.mentions.add(node.func.id)
-        if isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr"):
-            for arg in node.args[1:2]:
-                if isinstance(arg, ast.Constant) and isinstance(arg.value, str):
-                    self.mentions.add(arg.value)
+        for arg in node.args[1:2]:
+            if isinstance(arg, ast.Constant) and isinstance(arg.value, str):
+                self.mentions.add(arg.value)
 
     def chain(self, values: list[ast.expr]) -> tuple[f.Expr, ...]:
         self.descend(len(values))  # each is evaluated on one outcome of those before
@@ -360,18 +346,44 @@ class _Extractor:
         tests = self.exprs(test for g in generators for test in g.ifs)
         return f.Comp(element, pairs, tests)
 
-    def attribute_place(self, node: ast.Attribute) -> tuple[int, int]:
-        # A chain that spans lines is read where its last name stands.
-        line = node.end_lineno or node.lineno
-        if line == node.lineno:
-            return line, self.column(node)
-        return line, 1
-
     def column(self, node: ast.expr | ast.stmt) -> int:
         if self.lines is None:
             return node.col_offset + 1
         line = self.lines[node.lineno - 1] if node.lineno <= len(self.lines) else ""
         return len(line.encode()[: node.col_offset].decode(errors="replace")) + 1
+
+
+_READERS: dict[type[ast.expr], Callable[[_Extractor, Any], f.Expr]] = {
+    ast.Attribute: _Extractor.attribute,
+    ast.Await: lambda x, node: f.Group("await", (x.expr(node.value),)),
+    ast.BinOp: lambda x, node: f.Group("value", x.exprs(_operands(node))),
+    ast.BoolOp: _Extractor.boolean,
+    ast.Call: _Extractor.call,
+    ast.Compare: lambda x, node: f.Group(
+        _comparison(node), x.exprs([node.left, *node.comparators])
+    ),
+    ast.Constant: lambda _, node: _constant(node.value),
+    ast.Dict: _Extractor.dictionary,
+    ast.DictComp: _Extractor.pairs,
+    ast.FormattedValue: lambda x, node: x.expr(node.value),
+    ast.GeneratorExp: lambda x, node: x.comprehension(node.generators, x.expr(node.elt)),
+    ast.IfExp: _Extractor.choice,
+    ast.JoinedStr: lambda x, node: f.Group("value", x.exprs(node.values)),
+    ast.Lambda: _Extractor.function_value,
+    ast.List: lambda x, node: f.Group("list", x.exprs(node.elts)),
+    ast.ListComp: lambda x, node: x.comprehension(node.generators, x.expr(node.elt)),
+    ast.NamedExpr: lambda x, node: f.Bind(node.target.id, x.expr(node.value)),
+    ast.Set: lambda x, node: f.Group("list", x.exprs(node.elts)),
+    ast.SetComp: lambda x, node: x.comprehension(node.generators, x.expr(node.elt)),
+    ast.Slice: lambda x, node: f.Group("slice", x.exprs([node.lower, node.upper, node.step])),
+    ast.Starred: lambda x, node: f.Group("star", (x.expr(node.value),)),
+    ast.Subscript: _Extractor.subscript,
+    ast.Tuple: lambda x, node: f.Group("tuple", x.exprs(node.elts)),
+    ast.UnaryOp: _Extractor.unary,
+    ast.Yield: lambda x, node: f.Group("value", x.exprs([node.value])),
+    ast.YieldFrom: lambda x, node: f.Group("value", x.exprs([node.value])),
+}
+"""How each kind of expression is reduced; any other reads as a constant."""
 
 
 def _definitions(body: Iterable[ast.stmt]) -> Iterable[ast.stmt]:
