@@ -26,6 +26,9 @@ _VERSION_FILE = f"{PACKAGE}/_version.py"
 _PROJECT = "pyproject.toml"
 _BUILT_SUFFIXES = (".so", ".pyd", ".dylib")
 
+_SHARED_MEMORY = Path("/dev/shm")
+_ROOM = 512 * 2**20  # bytes: all of a release, several times
+
 _FORMAT = 1
 """Raised with every change of what is kept in the cache."""
 
@@ -187,7 +190,7 @@ def _side_by_side(
     left out.
     """
     sides = ((upstream, "a", [old for old, _ in pairs]), (fork, "b", [new for _, new in pairs]))
-    with tempfile.TemporaryDirectory(prefix="audit-") as name:
+    with tempfile.TemporaryDirectory(prefix="audit-", dir=_memory()) as name:
         folder = Path(name).resolve()
         for snapshot, side, paths in sides:
             (folder / side).mkdir()
@@ -204,6 +207,19 @@ def _side_by_side(
                     for twin in twins:
                         twin.unlink(missing_ok=True)
         yield folder
+
+
+def _memory() -> Path | None:
+    """A folder that lies in memory and has room, None where the usual one must do.
+
+    Between two releases there are 4,000 small files to write; on a disk that took two seconds.
+    """
+    with suppress(OSError):
+        if os.access(_SHARED_MEMORY, os.W_OK | os.X_OK):
+            room = os.statvfs(_SHARED_MEMORY)
+            if room.f_bavail * room.f_frsize >= _ROOM:
+                return _SHARED_MEMORY
+    return None
 
 
 def _diff(folder: Path, *options: str) -> bytes:
