@@ -14,7 +14,6 @@ _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 # match too and are put together again.
 _OF_MODULE = re.compile(r"\n(?=[^\W\d]|@)(?!(?:else|elif|except|finally|case)\b)")
 _OF_CLASS = re.compile(r"\n(?=    (?:[^\W\d]|@))(?!    (?:else|elif|except|finally)\b)")
-_CLASS = re.compile(r"^(?=    (?:[^\W\d]|@))(?!    (?:else|elif|except|finally)\b)", re.MULTILINE)
 _CLASS = re.compile(r"(?:@[^\n]*\n)*class +(\w+)")
 _FUNCTION = re.compile(r"(?:@[^\n]*\n)*(?:async +)?def +(\w+)")
 _METHOD = re.compile(r"(?:    @[^\n]*\n)*    (?:async +)?def +(\w+)")
@@ -83,11 +82,16 @@ def _split_off(
     changed = {
         name
         for name in ours.keys() | theirs.keys()
-        if [*map(_code, ours.get(name, []))] != [*map(_code, theirs.get(name, []))]
+        if _differ(ours.get(name, []), theirs.get(name, []))
     }
     gone = {text for name in changed for side in (ours, theirs) for text in side.get(name, [])}
     left = [[text for text in texts if text not in gone] for texts in (old, new)]
     return {prefix + name for name in changed}, left[0], left[1]
+
+
+def _differ(old: list[str], new: list[str]) -> bool:
+    """Whether two lists of definitions are unequal code for certain."""
+    return len(old) != len(new) or any(_code(a) != _code(b) for a, b in zip(old, new, strict=True))
 
 
 def _named(pattern: re.Pattern[str], pieces: list[str]) -> dict[str, list[str]]:
@@ -144,6 +148,8 @@ def _without(pieces: list[str], shared: Counter[str]) -> list[str]:
 def _definitions(source: str) -> dict[str, list[ast.AST]]:
     """The tree of each definition; several may share a name (overloads, branches)."""
     found: dict[str, list[ast.AST]] = {}
+    if "def " not in source and "class " not in source:
+        return found
     for name, node in _walk(ast.parse(source), ""):
         if isinstance(node, ast.ClassDef):
             node.body = [part for part in node.body if not isinstance(part, _Definition)]
