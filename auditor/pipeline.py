@@ -84,8 +84,12 @@ def run(request: AuditRequest, progress: Progress = _silent) -> Report:
         changes = changes_of.compare(fork, upstream, request.cache)
         return changes, (*fork.skipped, *upstream.skipped)
 
-    comparison = Beside(compare, alone=request.jobs == 1)
-    outcome = _judged(snapshots, book, rules, request.cache, clock, request.jobs == 1)
+    alone = request.jobs == 1
+    with contextlib.closing(FactStore(request.cache, alone=alone)) as store:
+        sides = Sides(snapshots, book.vocabulary, store, clock.stage)
+        # Not earlier: what has been read need not be read again to be compared.
+        comparison = Beside(compare, alone=alone)
+        outcome = _judged(sides, book, rules, request.cache, clock, alone)
     with clock.stage("compare"):
         compared, unread = comparison.result()
         changes = msgspec.structs.replace(
@@ -129,7 +133,10 @@ def audit_sources(
     newer = [
         Snapshot.from_sources(files, "target", f"target{i}") for i, files in enumerate(targets)
     ]
-    outcome = _judged([mine, theirs, *newer], book, book.rules, None, _Clock(_silent), True)
+    clock = _Clock(_silent)
+    with contextlib.closing(FactStore(None, alone=True)) as store:
+        sides = Sides([mine, theirs, *newer], book.vocabulary, store, clock.stage)
+        outcome = _judged(sides, book, book.rules, None, clock, True)
     return Report(
         tool_version=__version__,
         fork=mine.info(),
@@ -201,31 +208,26 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 def _judged(
-    snapshots: Sequence[Snapshot],
+    sides: Sides,
     book: Rulebook,
     rules: Sequence[Rule],
     cache: Path | None,
     clock: _Clock,
     alone: bool,
 ) -> Outcome:
-    """From snapshots to findings; the first snapshot is the fork."""
-    store = FactStore(cache, alone=alone)
+    """From what was read to findings; the first side is the fork."""
     results = ResultStore(cache, Outcome)
-    try:
-        sides = Sides(snapshots, book.vocabulary, store, clock.stage)
-        with clock.stage("recall"):
-            names = [f"{s.side}\n{s.ref}\n{s.folder}" for s in snapshots]
-            unread = [repr(skipped) for skipped in sorted(_unread(snapshots))]
-            about = [book.digest, *(r.id for r in rules), *names, *unread]
-            key = content_key(about, sides.sources)
-            known = results.load(key)
-        if known is not None:
-            return known
-        outcome = _judge(sides, rules, clock, alone)
-        results.save(key, outcome)
-        return outcome
-    finally:
-        store.close()
+    with clock.stage("recall"):
+        names = [f"{s.side}\n{s.ref}\n{s.folder}" for s in sides.snapshots]
+        unread = [repr(skipped) for skipped in sorted(_unread(sides.snapshots))]
+        about = [book.digest, *(r.id for r in rules), *names, *unread]
+        key = content_key(about, sides.sources)
+        known = results.load(key)
+    if known is not None:
+        return known
+    outcome = _judge(sides, rules, clock, alone)
+    results.save(key, outcome)
+    return outcome
 
 
 def _judge(sides: Sides, rules: Sequence[Rule], clock: _Clock, alone: bool) -> Outcome:
