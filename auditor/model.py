@@ -168,7 +168,8 @@ class Argument(msgspec.Struct, frozen=True, order=True):
     ``flag`` keeps its spelling (``--tp``, ``--enable_metrics``); ``value`` is None for a flag
     without one, several values are joined by a space. ``resolved`` is False where part of the value
     is known at run time only: the value then keeps the text of the script (``$MODEL``) and no rule
-    may guess on it. ``conditional`` says that only some runs of the script pass it.
+    may guess on it. ``conditional`` says that only some runs of the script pass it, ``joined`` that
+    flag and value are one word (``--config=serve.yaml``).
     """
 
     flag: str
@@ -178,6 +179,7 @@ class Argument(msgspec.Struct, frozen=True, order=True):
     column: int = 1
     resolved: bool = True
     conditional: bool = False
+    joined: bool = False
 
 
 class Variable(msgspec.Struct, frozen=True, order=True):
@@ -230,11 +232,15 @@ class Launch(msgspec.Struct, frozen=True, order=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """Everything a format needs."""
+    """Everything a format needs.
+
+    ``upstream`` is None where only serve scripts were held against one tree. ``undecided`` are
+    reasons, short clauses, for which the run cannot be called in order.
+    """
 
     tool_version: str
     fork: SideInfo
-    upstream: SideInfo
+    upstream: SideInfo | None
     base: SideInfo | None
     targets: tuple[SideInfo, ...]
     changes: ChangeSet
@@ -245,3 +251,5 @@ class Report(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...]
     configuration: dict[str, str]
     timings: dict[str, float]
+    launches: tuple[Launch, ...] = ()
+    undecided: tuple[str, ...] = ()

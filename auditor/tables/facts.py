@@ -118,11 +118,13 @@ class AutoRule(msgspec.Struct, frozen=True, order=True):
 class Flag(msgspec.Struct, frozen=True, order=True):
     """A command line option of the server with all its spellings.
 
-    ``choices`` is None where any value does or a run decides. ``takes_value`` is False for a
-    switch; ``nargs`` is argparse's (``+``, ``*``, ``?``, a number) or empty. ``repeatable`` says
-    that a second one adds to the first. ``negation`` is the ``--no-…`` form where there is one.
-    ``deprecated`` says why and ``replacement`` names the flag to use instead, as far as told;
-    ``refused`` says that argparse ends with an error at it.
+    ``choices`` is None where any value does or a run decides; ``conditional_choices`` are more of
+    them that come in only on a condition (a variable of the environment). ``takes_value`` is False
+    for a switch; ``nargs`` is argparse's (``+``, ``*``, ``?``, a number) or empty. ``repeatable``
+    says that a second one adds to the first. ``negation`` is the ``--no-…`` form where there is
+    one. ``deprecated`` says why and ``replacement`` names the flag to use instead, as far as told;
+    ``refused`` says that argparse ends with an error at it. ``default`` is a Python literal where
+    it is a constant, else as written; empty where none is given.
     """
 
     names: tuple[str, ...]
@@ -140,6 +142,7 @@ class Flag(msgspec.Struct, frozen=True, order=True):
     help: str = ""
     type: str = ""
     default: str = ""
+    conditional_choices: tuple[str, ...] = ()
 
 
 class EnvironmentName(msgspec.Struct, frozen=True, order=True):
@@ -160,23 +163,26 @@ class EnvironmentName(msgspec.Struct, frozen=True, order=True):
 
 
 class Term(msgspec.Struct, frozen=True, order=True):
-    """One test of a guard on a field: ``field op value``.
+    """One test of a guard on a setting: ``field op value``.
 
-    ``op`` is one of ``true``, ``false`` (truth), ``none``, ``set`` (is/is not None), ``==``,
-    ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in``, ``not in``; ``values`` are the constants as
-    Python literals (``'fp8'``, ``1``), more than one for the last two.
+    ``field`` is the ``dest`` of the flag. ``op`` is one of ``true``, ``false`` (truth), ``none``,
+    ``set`` (is/is not None), ``==``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in``, ``not in``;
+    ``values`` are the constants as Python literals (``'fp8'``, ``1``), more than one for the last
+    two. ``absent`` says that the term also holds where the flag is not given.
     """
 
     field: str
     op: str
     values: tuple[str, ...] = ()
+    absent: bool = False
 
 
 class Guard(msgspec.Struct, frozen=True, order=True):
     """Settings that the tree refuses together: all terms hold where it raises.
 
-    Only guards that touch at least two fields which nothing has written before are kept, each of
-    whose terms is understood. ``message`` is what the tree says, as far as it is constant.
+    Only guards over at least two settings are kept, each of whose terms is understood and still
+    holds where the tree raises if it held at the start. ``message`` is what the tree says, unknown
+    parts of it as ``…``.
     """
 
     terms: tuple[Term, ...]
@@ -189,7 +195,8 @@ class Tables(msgspec.Struct, frozen=True):
     """All that a tree says of its own settings.
 
     ``version`` is the tree's own version where a file says it. ``prefixes`` are those of variables
-    whose names are put together at run time (``SGLANG_LOG_``). ``cli_choices`` are names that the
+    whose names are put together at run time (``SGLANG_LOG_``), ``rewritten`` are prefixes that are
+    renamed at start, old and new (``SGL_``, ``SGLANG_``). ``cli_choices`` are names that the
     command line offers for each parser flag where a table of its own says so. ``notes`` say what
     could not be read, one clause each with the path; an empty table without a note is a tree that
     has none.
@@ -205,6 +212,7 @@ class Tables(msgspec.Struct, frozen=True):
     flags: tuple[Flag, ...] = ()
     environment: tuple[EnvironmentName, ...] = ()
     prefixes: tuple[str, ...] = ()
+    rewritten: tuple[tuple[str, str], ...] = ()
     guards: tuple[Guard, ...] = ()
     cli_choices: dict[str, tuple[str, ...]] = {}
     notes: tuple[str, ...] = ()
