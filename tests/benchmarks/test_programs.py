@@ -10,6 +10,7 @@ import pytest
 
 from tests.benchmarks.audits import Found
 from tests.benchmarks.gated import find_gates
+from tests.benchmarks.launches import starts
 from tests.benchmarks.mutants import Unfit, mutate
 from tests.benchmarks.rename import names_of, new_names, renamed
 from tests.benchmarks.score import judge, truth
@@ -156,3 +157,21 @@ def test_the_score_counts_methods_and_causes(tmp_path: Path) -> None:
     assert (score.methods_found, score.wrong_methods) == (1, 2)
     assert (score.precision, score.recall) == ("1/3 (33 %)", "1/3 (33 %)")
     assert [len(score.tolerated), len(score.outside)] == [1, 1]
+
+
+def test_the_text_of_a_script_says_what_is_to_be_found() -> None:
+    script = (
+        "# sglang serve no --flag\n"
+        "echo sglang serve no --flag\n"
+        "sglang serve m --tp 2 \\\n"
+        "  --dp=$DP --trust-remote-code > log --not\n"
+        "CMD=(\n"
+        "  python3 -m sglang.launch_server  # --not\n"
+        "  --port 1\n"
+        ")\n"
+        'wait_for --port 1 "${CMD[@]}"\n'
+    )
+    assert list(starts(script)) == [
+        (3, {(3, "--tp"), (4, "--dp"), (4, "--trust-remote-code")}),
+        (6, {(7, "--port")}),
+    ]
