@@ -17,7 +17,20 @@ import yaml
 from auditor.errors import UsageProblem
 from auditor.model import CATEGORIES, Category, Confidence, Severity
 
-CheckName = Literal["sibling-gates"]
+CheckName = Literal[
+    "sibling-gates",
+    "serve-model",
+    "serve-parsers",
+    "serve-renderings",
+    "serve-templates",
+    "serve-flags",
+    "serve-values",
+    "serve-environment",
+    "serve-guards",
+    "serve-pairs",
+    "serve-config",
+    "serve-tree",
+]
 """The mechanisms a rule page may name; the table of checks is typed by it."""
 
 WaitKind = Literal["keyed", "event", "stream", "device"]
