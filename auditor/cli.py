@@ -21,6 +21,9 @@ from auditor.errors import UsageProblem
 if TYPE_CHECKING:
     from auditor.config import Settings
     from auditor.formats.text import Screen
+    from auditor.model import Report
+    from auditor.pipeline import AuditRequest
+    from auditor.tables.facts import Tables
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -55,6 +58,13 @@ _OPTIONS: dict[str, Callable[[F], F]] = {
         metavar="REF",
         multiple=True,
         help="A newer release, to see what it already fixed. Repeatable.",
+    ),
+    "serve": click.option(
+        "--serve",
+        metavar="PATH",
+        multiple=True,
+        help="A serve script, a folder of them, or a pattern. Repeatable.  [default: those of the"
+        " fork that upstream does not have]",
     ),
     "select": click.option(
         "--select", metavar="ID,…", multiple=True, help="Only these rules. Repeatable."
@@ -117,7 +127,7 @@ _OPTIONS: dict[str, Callable[[F], F]] = {
     ),
 }
 
-_OF_THE_FORK = ("root", "upstream", "rev", "target", "config", "isolated")
+_OF_THE_FORK = ("root", "upstream", "rev", "target", "serve", "config", "isolated")
 
 
 def run_options(*names: str) -> Callable[[F], F]:
@@ -214,6 +224,43 @@ def rules(context: click.Context, /, form: str, **_: object) -> int:
     return 0
 
 
+@cli.command("serve")
+@click.argument("paths", metavar="[PATH]…", nargs=-1)
+@click.option(
+    "--tables",
+    is_flag=True,
+    help="Show the parsers, encoders, templates, flags and variables of the tree.",
+)
+@run_options(*(name for name in _OPTIONS if name not in ("serve", "jobs")))
+@click.pass_context
+def serve_scripts(
+    context: click.Context, /, paths: tuple[str, ...], tables: bool, **_: object
+) -> int:
+    """Audit only serve scripts: files, folders or patterns.
+
+    They are held against the sglang in -C, or against --upstream where there is none; without PATH
+    the scripts of the tree itself are read.
+
+    \b
+      audit serve deploy/ --upstream pypi:0.5.17   scripts, and the release that they start
+      audit serve -C FORK --tables                 what the tree offers
+    """
+    import msgspec
+
+    from auditor.pipeline import run_serve
+
+    settings = _settings(context)
+    if paths:
+        settings = msgspec.structs.replace(
+            settings, serve=paths, serve_base=Path(), serve_trusted=True
+        )
+    with _Progress(settings) as progress:
+        report, found = run_serve(_request(settings), tables, progress)
+    here = settings.root == Path()
+    command = "audit" if here else f"audit -C {shlex.quote(str(settings.root))}"
+    return _deliver(settings, report, command, found)
+
+
 @cli.command()
 @click.argument("folder", required=False, type=click.Path(path_type=Path))
 @run_options(*(name for name in _OPTIONS if name not in _OF_THE_FORK))
@@ -280,11 +327,18 @@ def _audit(settings: Settings, command: str = "audit") -> int:
 
     ``command`` is what the report tells to type for more.
     """
-    from auditor.formats import render
-    from auditor.formats.verdict import decide
-    from auditor.pipeline import AuditRequest, run
+    from auditor.pipeline import run
 
-    request = AuditRequest(
+    with _Progress(settings) as progress, _no_cycle_search():
+        report = run(_request(settings), progress)
+    return _deliver(settings, report, command)
+
+
+def _request(settings: Settings) -> AuditRequest:
+    from auditor.pipeline import AuditRequest
+    from auditor.serving import Scripts
+
+    return AuditRequest(
         root=settings.root,
         rev=settings.rev,
         upstream=settings.upstream,
@@ -297,19 +351,25 @@ def _audit(settings: Settings, command: str = "audit") -> int:
         jobs=settings.jobs,
         cache=_cache(),
         configuration=settings.configuration,
+        serve=Scripts(settings.serve, settings.serve_base, settings.serve_trusted),
     )
-    with _Progress(settings) as progress, _no_cycle_search():
-        report = run(request, progress)
+
+
+def _deliver(settings: Settings, report: Report, command: str, tables: Tables | None = None) -> int:
+    """Writes every output, and returns the exit status."""
+    from auditor.formats import render
+    from auditor.formats.verdict import decide
+
     verdict = decide(report, settings.fail_on, settings.strict)
     screen = _screen(settings)._replace(command=command)
-    machine = render("json", report, verdict, screen)
+    machine = render("json", report, verdict, screen, tables)
     _keep(machine, settings.root)
     if settings.verbose:
         _tell_timings(report.timings)
     # Files first: they are complete even where standard output cannot be written.
     for form, file in sorted(settings.outputs, key=lambda output: output.file is None):
         shown = screen if file is None else screen._replace(width=_PIPED_WIDTH, colour=False)
-        text = machine if form == "json" else render(form, report, verdict, shown)
+        text = machine if form == "json" else render(form, report, verdict, shown, tables)
         if file is None:
             _show(text)
             continue

@@ -44,6 +44,7 @@ OPTIONS: dict[str, Option] = {
     "upstream": Option("text"),
     "rev": Option("text"),
     "target": Option("texts"),
+    "serve": Option("texts"),
     "select": Option("list"),
     "ignore": Option("list"),
     "min-confidence": Option("choice", CONFIDENCES),
@@ -60,7 +61,7 @@ OPTIONS: dict[str, Option] = {
 
 # What decides on the findings and the exit status: listed in the report.
 _DECISIVE = (
-    *("upstream", "rev", "target", "select", "ignore", "min-confidence", "fail-on"),
+    *("upstream", "rev", "target", "serve", "select", "ignore", "min-confidence", "fail-on"),
     *("origin", "rules", "strict"),
 )
 
@@ -73,12 +74,19 @@ class Output(NamedTuple):
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """All settings of a run; ``configuration`` says which are in force and where they come from."""
+    """All settings of a run; ``configuration`` says which are in force and where they come from.
+
+    ``serve`` are paths from ``serve_base``; ``serve_trusted`` says that a user named them, not the
+    fork.
+    """
 
     root: Path
     upstream: str | None = None
     rev: str | None = None
     targets: tuple[str, ...] = ()
+    serve: tuple[str, ...] = ()
+    serve_base: Path = Path()
+    serve_trusted: bool = True
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     min_confidence: Confidence = "medium"
@@ -148,6 +156,9 @@ def settle(
         upstream=values.get("upstream"),
         rev=values.get("rev"),
         targets=tuple(values.get("target", ())),
+        serve=tuple(values.get("serve", ())),
+        serve_base=source.path.parent if source and origin.get("serve") == source.name else Path(),
+        serve_trusted=not (source and source.tree and origin.get("serve") == source.name),
         select=tuple(values.get("select", ())),
         ignore=tuple(values.get("ignore", ())),
         min_confidence=cast(Confidence, values.get("min-confidence", defaults.min_confidence)),
@@ -285,6 +296,9 @@ def _configured(source: _Source, key: str, value: object) -> object:
         return [_output_from(folder, text) for text in cast("list[str]", checked)]
     if key == "rules":
         return [_rules_folder(source, where, text) for text in cast("list[str]", checked)]
+    if key == "serve" and source.tree:
+        for text in cast("list[str]", checked):
+            _inside(source.tree, folder / text, where, text)
     if key == "upstream":
         return _reference(source, where, cast(str, checked))
     if key == "target":

@@ -10,22 +10,25 @@ from pathlib import Path
 from typing import NamedTuple
 
 from auditor.errors import UsageProblem
+from auditor.rulebook import packaged_rules
 
 UPSTREAM = "v0.5.17"
 TARGET = "v0.5.18"
 
-_PACKAGE = Path("python", "sglang")
+_PACKAGE = "python/sglang"
+_POOLS = f"{_PACKAGE}/srt/mem_cache"
 # The fork's commits, oldest first: what each says, and the files that it takes from the fork.
 _COMMITS = (
-    ("Attend to the best pages only", ("srt/layers/attention/sparse_backend.py",)),
-    ("Overlap gathering values with waiting", ("srt/mem_cache/page_pool.py",)),
-    ("Wait in one place for recurrent states", ("srt/mem_cache/state_pool.py",)),
+    ("Attend to the best pages only", (f"{_PACKAGE}/srt/layers/attention/sparse_backend.py",)),
+    ("Overlap gathering values with waiting", (f"{_POOLS}/page_pool.py",)),
+    ("Wait in one place for recurrent states", (f"{_POOLS}/state_pool.py",)),
     (
         "Send latent rows to the other ranks early",
-        ("srt/mem_cache/latent_pool.py", "srt/layers/prefetch.py"),
+        (f"{_POOLS}/latent_pool.py", f"{_PACKAGE}/srt/layers/prefetch.py"),
     ),
-    ("Hand hidden states over without a stall", ("srt/mem_cache/draft_stash.py",)),
-    ("Send finished rows in batches", ("srt/disaggregation/senders.py",)),
+    ("Hand hidden states over without a stall", (f"{_POOLS}/draft_stash.py",)),
+    ("Send finished rows in batches", (f"{_PACKAGE}/srt/disaggregation/senders.py",)),
+    ("Start the chat model", ("deploy/serve_chat.sh",)),
 )
 
 # The repository is the same to the last bit wherever it is built.
@@ -90,8 +93,12 @@ def build(path: Path) -> Demo:
     _git(path, "init", "--quiet", "--template=")
     # --initial-branch is younger than the gits that are still around.
     _git(path, "symbolic-ref", "HEAD", "refs/heads/main")
+    # The tables of settings are those that the examples of the serve rules start from.
+    settings = packaged_rules() / "trees" / "serve"
     for tree, tag in (("upstream", UPSTREAM), ("target", TARGET)):
-        _take(examples / tree, path, ("",))
+        _take(settings / "sglang", path / _PACKAGE, ("",))
+        _take(settings / "examples", path / "examples", ("",))
+        _take(examples / tree, path, (_PACKAGE,))
         _commit(path, f"Release {tag.removeprefix('v')}")
         _git(path, "tag", tag)
     _git(path, "checkout", "--quiet", "-b", "deployed", UPSTREAM)
@@ -102,13 +109,13 @@ def build(path: Path) -> Demo:
 
 
 def _take(tree: Path, checkout: Path, files: tuple[str, ...]) -> None:
-    """Copies files of a tree's package, or all of it ("").
+    """Copies files and folders of a tree, or all of it ("").
 
     Their dates are those of the copy: by an old date and an equal size git would take a file of
     the next release for the one that it knows.
     """
     for name in files:
-        source, destination = tree / _PACKAGE / name, checkout / _PACKAGE / name
+        source, destination = tree / name, checkout / name
         if source.is_dir():
             shutil.copytree(
                 source,

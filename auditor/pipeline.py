@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from auditor import __version__
+from auditor import __version__, serving
 from auditor.beside import Beside
-from auditor.checks import CHECKS
+from auditor.checks import CHECKS, SERVE_CHECKS
 from auditor.errors import UsageProblem
 from auditor.model import (
     CONFIDENCES,
@@ -21,6 +21,7 @@ from auditor.model import (
     Confidence,
     Finding,
     Hit,
+    Launch,
     Origin,
     Report,
     Side,
@@ -28,12 +29,14 @@ from auditor.model import (
 )
 from auditor.repo import changes as changes_of
 from auditor.repo import history as history_of
+from auditor.repo.scripts import Surroundings, surroundings
 from auditor.repo.snapshot import Snapshot, open_fork, open_reference, open_revision
 from auditor.rulebook import Rule, Rulebook
 from auditor.rulebook import load as load_rules
 from auditor.source.results import ResultStore, content_key
 from auditor.source.store import FactStore
-from auditor.triage.findings import hidden_counts, triage
+from auditor.tables.facts import Tables
+from auditor.triage.findings import hidden_counts, origin_of, triage
 from auditor.views import Sides
 from auditor.witnesses import Witnesses, defects
 
@@ -59,6 +62,7 @@ class AuditRequest(msgspec.Struct, frozen=True):
     jobs: int = 0
     cache: Path | None = None
     configuration: dict[str, str] = {}
+    serve: serving.Scripts = serving.Scripts()
 
 
 def _silent(stage: str, done: int, total: int) -> None:
@@ -90,6 +94,14 @@ def run(request: AuditRequest, progress: Progress = _silent) -> Report:
         # Not earlier: what has been read need not be read again to be compared.
         comparison = Beside(compare, alone=alone)
         outcome = _judged(sides, book, rules, request.cache, clock, alone)
+    with clock.stage("serve"):
+        around = surroundings(fork, [s for s in snapshots[1:] if s.side != "target"])
+        trees = [
+            serving.Tree(snapshot, sources, request.cache)
+            for snapshot, sources in zip(snapshots, sides.sources, strict=True)
+            if snapshot.side != "base"
+        ]
+        served = _served(request.serve, rules, trees, around)
     with clock.stage("compare"):
         compared, unread = comparison.result()
         changes = msgspec.structs.replace(
@@ -99,7 +111,8 @@ def run(request: AuditRequest, progress: Progress = _silent) -> Report:
             behind=past.behind,
             history_note=past.note,
         )
-    shown, hidden = _filter(outcome.findings, request)
+    shown, hidden = _filter((*outcome.findings, *served.findings), request)
+    skipped = {*outcome.skipped, *unread, *_unread(snapshots), *served.skipped}
     return Report(
         tool_version=__version__,
         fork=fork.info(),
@@ -109,12 +122,81 @@ def run(request: AuditRequest, progress: Progress = _silent) -> Report:
         changes=changes,
         findings=tuple(shown),
         hidden=hidden,
-        checked=outcome.checked,
-        skipped=tuple(sorted({*outcome.skipped, *unread, *_unread(snapshots)})),
-        warnings=(warning,) if warning else (),
+        checked=(*outcome.checked, *served.checked),
+        skipped=tuple(sorted(skipped)),
+        warnings=tuple(filter(None, (warning, served.note))),
         configuration=request.configuration,
         timings=clock.spent,
+        launches=served.launches,
+        undecided=served.undecided,
     )
+
+
+def run_serve(
+    request: AuditRequest, tables: bool = False, progress: Progress = _silent
+) -> tuple[Report, Tables | None]:
+    """Only the serve scripts, held against the fork, or against upstream where there is no fork.
+
+    With ``tables`` what the tree says of its settings is given too, and a search without scripts is
+    no failure. Raises UsageProblem where there is no tree of sglang.
+    """
+    clock = _Clock(progress)
+    book = load_rules(request.rules_dirs)
+    rules = chosen(book, request.select, request.ignore)
+    with clock.stage("open"):
+        fork, upstream = _open_to_serve(request)
+        cache = request.cache or Path()
+        targets = [open_reference(ref, "target", fork, cache) for ref in request.targets]
+        others = [*([upstream] if upstream is not None else []), *targets]
+    with clock.stage("read"):
+        trees = [
+            serving.Tree(snapshot, dict(snapshot.read_python()), request.cache)
+            for snapshot in (fork, *others)
+        ]
+    with clock.stage("serve"):
+        around = surroundings(fork, [] if upstream is None else [upstream])
+        served = _served(request.serve, rules, trees, around, always=True)
+        shown_tables = trees[0].placed_tables() if tables else None
+        noted = serving.unread_tables(trees[:1]) if tables else ()
+    undecided = served.undecided
+    if not served.launches and not tables:
+        undecided = ("no start of a server was found", *undecided)
+    shown, hidden = _filter(served.findings, request)
+    report = Report(
+        tool_version=__version__,
+        fork=fork.info(),
+        upstream=None if upstream is None else upstream.info(),
+        base=None,
+        targets=tuple(target.info() for target in targets),
+        changes=ChangeSet(()),
+        findings=tuple(shown),
+        hidden=hidden,
+        checked=served.checked,
+        skipped=tuple(sorted({*served.skipped, *noted, *_unread((fork, *others))})),
+        warnings=tuple(filter(None, (served.note,))),
+        configuration=request.configuration,
+        timings=clock.spent,
+        launches=served.launches,
+        undecided=undecided,
+    )
+    return report, shown_tables
+
+
+def _open_to_serve(request: AuditRequest) -> tuple[Snapshot, Snapshot | None]:
+    """The tree that scripts are held against, and upstream where that is another one."""
+    cache = request.cache or Path()
+    fork = open_fork(request.root, request.rev)
+    upstream = None
+    if request.upstream is not None:
+        upstream = open_reference(request.upstream, "upstream", fork, cache)
+    if fork.folder is not None:
+        return fork, upstream
+    if upstream is None:
+        raise UsageProblem(
+            f"{request.root} holds no sglang: say whose parsers and flags count, with -C FORK,"
+            " --upstream v0.5.17 or --upstream pypi:0.5.17"
+        )
+    return upstream.with_side("fork"), None
 
 
 def audit_sources(
@@ -134,9 +216,14 @@ def audit_sources(
         Snapshot.from_sources(files, "target", f"target{i}") for i, files in enumerate(targets)
     ]
     clock = _Clock(_silent)
+    snapshots = [mine, theirs, *newer]
     with contextlib.closing(FactStore(None, alone=True)) as store:
-        sides = Sides([mine, theirs, *newer], book.vocabulary, store, clock.stage)
+        sides = Sides(snapshots, book.vocabulary, store, clock.stage)
         outcome = _judged(sides, book, book.rules, None, clock, True)
+    # What is given is the fork's own, whoever else has it.
+    around = surroundings(mine, [])
+    trees = [serving.Tree(s, src, None) for s, src in zip(snapshots, sides.sources, strict=True)]
+    served = _served(serving.Scripts(), book.rules, trees, around, always=True)
     return Report(
         tool_version=__version__,
         fork=mine.info(),
@@ -144,13 +231,14 @@ def audit_sources(
         base=None,
         targets=tuple(target.info() for target in newer),
         changes=ChangeSet(()),
-        findings=outcome.findings,
+        findings=(*outcome.findings, *served.findings),
         hidden={},
-        checked=outcome.checked,
-        skipped=outcome.skipped,
+        checked=(*outcome.checked, *served.checked),
+        skipped=(*outcome.skipped, *served.skipped),
         warnings=(),
         configuration={},
         timings={},
+        launches=served.launches,
     )
 
 
@@ -199,6 +287,45 @@ class _Clock:
             self.spent[name] = self.spent.get(name, 0.0) + time.perf_counter() - start
 
 
+class Served(msgspec.Struct, frozen=True):
+    """What reading and judging the launches gave, before any filter; paths are report paths."""
+
+    findings: tuple[Finding, ...] = ()
+    checked: tuple[Checked, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    launches: tuple[Launch, ...] = ()
+    undecided: tuple[str, ...] = ()
+    note: str = ""
+
+
+def _served(
+    scripts: serving.Scripts,
+    rules: Sequence[Rule],
+    trees: Sequence[serving.Tree],
+    around: Surroundings,
+    always: bool = False,
+) -> Served:
+    """The first tree is the one that is started; ``always`` judges it also without a launch."""
+    found = serving.find(scripts, around)
+    note = around.blind if not scripts.paths else ""
+    if note:
+        note = f"no serve scripts were looked for: {note}; name them with --serve"
+    skipped = tuple(found.skipped)
+    undecided = ("no start of a server was found",) if scripts.paths and not found.launches else ()
+    if not found.launches and not always:
+        return Served(skipped=skipped, undecided=undecided, note=note)
+    mine = [rule for rule in rules if rule.check in SERVE_CHECKS]
+    where = serving.places(scripts, found, around)
+    findings, checked, unread = serving.judge(mine, found.launches, trees, where)
+    return Served(
+        tuple(findings),
+        tuple(checked),
+        (*skipped, *unread, *(serving.unread_tables(trees) if found.launches else ())),
+        tuple(found.launches),
+        note=note,
+    )
+
+
 class Outcome(msgspec.Struct, frozen=True):
     """What judging the sides gave, before any filter; paths are report paths."""
 
@@ -235,6 +362,7 @@ def _judge(sides: Sides, rules: Sequence[Rule], clock: _Clock, alone: bool) -> O
     fork, others = views[0], views[1:]
     hits: list[tuple[Rule, Hit]] = []
     checked: list[Checked] = []
+    rules = [rule for rule in rules if rule.check in CHECKS]
     with clock.stage("judge"):
         norms = {name: CHECKS[name].learn(views) for name in sorted({r.check for r in rules})}
         elsewhere = Beside(lambda: defects(rules, norms, others), alone=alone)
@@ -253,7 +381,7 @@ def _judge(sides: Sides, rules: Sequence[Rule], clock: _Clock, alone: bool) -> O
     with clock.stage("origin"):
         unread = [*sides.skipped, *_unread(sides.snapshots)]
         witnesses = Witnesses(others, elsewhere.result(), unread, report_path)
-        findings = triage(hits, witnesses, report_path)
+        findings = triage(hits, lambda _, hit: origin_of(*witnesses(hit)), report_path)
     placed = tuple(_placed(row, report_path) for row in checked)
     deep = (
         Skipped(view.side, report_path(view.side, path), "analyse", f"{name}: nested too deeply")

@@ -33,6 +33,7 @@ ALL = """
 upstream = "v0.5.17"
 rev = "main"
 target = ["v0.5.18", "pypi:0.5.19"]
+serve = ["deploy/*.sh"]
 select = ["a-rule", "b-rule"]
 ignore = "c-rule, d-rule"
 min-confidence = "low"
@@ -53,6 +54,8 @@ def test_every_option_can_be_configured_and_is_reported(tmp_path: Path) -> None:
     settings = settle({}, root)
     assert (settings.upstream, settings.rev) == ("v0.5.17", "main")
     assert settings.targets == ("v0.5.18", "pypi:0.5.19")
+    assert (settings.serve, settings.serve_base) == (("deploy/*.sh",), root)
+    assert not settings.serve_trusted
     assert (settings.select, settings.ignore) == (("a-rule", "b-rule"), ("c-rule", "d-rule"))
     assert (settings.min_confidence, settings.fail_on) == ("low", "never")
     assert settings.origins == ("introduced", "regressed")
@@ -64,6 +67,7 @@ def test_every_option_can_be_configured_and_is_reported(tmp_path: Path) -> None:
         "upstream": "v0.5.17 (audit.toml)",
         "rev": "main (audit.toml)",
         "target": "v0.5.18, pypi:0.5.19 (audit.toml)",
+        "serve": "deploy/*.sh (audit.toml)",
         "select": "a-rule, b-rule (audit.toml)",
         "ignore": "c-rule, d-rule (audit.toml)",
         "min-confidence": "low (audit.toml)",

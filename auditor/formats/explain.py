@@ -160,7 +160,7 @@ def _finding_lines(
             lines = wrap(text, width, " " * 9)
             yield f"{paint.dim(label.ljust(9))}{lines[0].lstrip()}"
             yield from lines[1:]
-    yield from ("", paint.bold("The read"))
+    yield from ("", paint.bold("The setting" if finding["category"] == "serve" else "The read"))
     end = max(raw["line"], min(raw["end_line"], raw["line"] + _LONGEST_READ - 1))
     yield from _source(_Place(raw["path"], raw["symbol"], raw["line"], end), roots, paint)
     shown = finding["evidence"]

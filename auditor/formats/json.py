@@ -19,6 +19,7 @@ from auditor.model import (
     Disposition,
     Evidence,
     Finding,
+    Launch,
     Origin,
     Reach,
     Report,
@@ -26,6 +27,7 @@ from auditor.model import (
     Side,
     SideInfo,
 )
+from auditor.tables.facts import Tables
 
 SCHEMA = "audit/1"
 SCHEMA_FILE = Path(__file__).with_name("audit-1.schema.json")
@@ -161,37 +163,77 @@ class SummaryRecord(TypedDict):
     configuration: dict[str, str]
 
 
+class SettingRecord(TypedDict):
+    """A flag of a launch as written; ``resolved`` is false where a run decides on the value."""
+
+    flag: str
+    value: str | None
+    path: str
+    line: Line
+    column: Line
+    resolved: bool
+    conditional: bool
+
+
+class VariableRecord(TypedDict):
+    """A variable that a launch is given."""
+
+    name: str
+    value: str
+    path: str
+    line: Line
+    column: Line
+    resolved: bool
+    conditional: bool
+
+
+class LaunchRecord(TypedDict):
+    """A start of a program found in a script; ``unresolved`` counts words that a run decides on."""
+
+    path: str
+    line: Line
+    program: Literal["server", "diffusion", "router", "foreign"]
+    command: str
+    form: str
+    role: Literal["plain", "prefill", "decode"]
+    model: str | None
+    flags: list[SettingRecord]
+    environment: list[VariableRecord]
+    unresolved: Count
+
+
 class Document(TypedDict):
-    """A report of ``audit``."""
+    """A report of ``audit``; ``tables`` is null unless ``audit serve --tables`` asked for them."""
 
     schema: Literal["audit/1"]
     tool: ToolRecord
     fork: SideRecord
-    upstream: SideRecord
+    upstream: SideRecord | None
     target: list[SideRecord]
     changes: ChangesRecord
     findings: list[FindingRecord]
     checked: list[CheckedRecord]
-    launches: Annotated[list[dict[str, str]], msgspec.Meta(max_length=0)]
+    launches: list[LaunchRecord]
+    tables: Tables | None
     skipped: list[SkippedRecord]
     summary: SummaryRecord
 
 
-def render(report: Report, verdict: Verdict) -> str:
+def render(report: Report, verdict: Verdict, tables: Tables | None = None) -> str:
     """The report as indented ASCII JSON: the same report gives the same bytes."""
     # msgspec only lays the text out: json's own indentation is ten times slower.
-    text = json.dumps(_encodable(document(report, verdict)))
+    text = json.dumps(_encodable(msgspec.to_builtins(document(report, verdict, tables))))
     return msgspec.json.format(text, indent=2) + "\n"
 
 
-def document(report: Report, verdict: Verdict) -> Document:
+def document(report: Report, verdict: Verdict, tables: Tables | None = None) -> Document:
     """The report in the shape of the contract, every list in an order of its own."""
     changes = report.changes
     return {
         "schema": "audit/1",
         "tool": {"name": "audit", "version": report.tool_version},
         "fork": _side(report.fork),
-        "upstream": _side(report.upstream),
+        "upstream": _side(report.upstream) if report.upstream else None,
         "target": [_side(target) for target in report.targets],
         "changes": {
             "base": _side(report.base) if report.base else None,
@@ -235,7 +277,8 @@ def document(report: Report, verdict: Verdict) -> Document:
             }
             for checked in sorted(report.checked)
         ],
-        "launches": [],
+        "launches": [_launch(launch) for launch in sorted(report.launches)],
+        "tables": tables,
         "skipped": [
             {
                 "side": skipped.side,
@@ -325,6 +368,43 @@ def _finding(finding: Finding) -> FindingRecord:
         "fingerprint": finding.fingerprint,
         "disposition": finding.disposition,
         "disposition_reason": finding.disposition_reason,
+    }
+
+
+def _launch(launch: Launch) -> LaunchRecord:
+    return {
+        "path": launch.path,
+        "line": launch.line,
+        "program": launch.program,
+        "command": launch.command,
+        "form": launch.form,
+        "role": launch.role,
+        "model": launch.model,
+        "flags": [
+            {
+                "flag": argument.flag,
+                "value": argument.value,
+                "path": argument.path,
+                "line": argument.line,
+                "column": argument.column,
+                "resolved": argument.resolved,
+                "conditional": argument.conditional,
+            }
+            for argument in launch.arguments
+        ],
+        "environment": [
+            {
+                "name": variable.name,
+                "value": variable.value,
+                "path": variable.path,
+                "line": variable.line,
+                "column": variable.column,
+                "resolved": variable.resolved,
+                "conditional": variable.conditional,
+            }
+            for variable in launch.environment
+        ],
+        "unresolved": launch.unresolved,
     }
 
 

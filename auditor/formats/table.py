@@ -17,6 +17,7 @@ from auditor.model import (
     Evidence,
     FileChange,
     Finding,
+    Launch,
     Report,
     SideInfo,
     Skipped,
@@ -27,6 +28,7 @@ _LABEL = 10  # columns of the labels beside a finding
 _AREAS = 6
 _EVIDENCE = 4
 _CHECKED = 20
+_LAUNCHES = 20
 _SKIPPED = 5
 _PLACES = 3
 
@@ -66,6 +68,7 @@ class _Page:
             self.changes(self.report.changes),
             *self.findings(),
             self.accepted(),
+            self.launches(),
             self.checked(),
             self.left_out(),
             self.closing(),
@@ -101,8 +104,8 @@ class _Page:
 
     def sides(self) -> Iterator[str]:
         report = self.report
-        sides = [report.fork, report.upstream, *([report.base] if report.base else ())]
-        sides += report.targets
+        others = (report.upstream, report.base, *report.targets)
+        sides = [report.fork, *(side for side in others if side is not None)]
         yield from self.table([self.side(side) for side in sides])
         for side in sides:
             if side.note:
@@ -117,6 +120,8 @@ class _Page:
         return [name, ref, side.kind, commit, f"{files}, {side.read_files:,} read"]
 
     def changes(self, changes: ChangeSet) -> Iterator[str]:
+        if self.report.upstream is None:
+            return
         if changes.files:
             yield self.paint.bold(f"{count(len(changes.files), 'file')} differ from upstream")
             yield from self.table(
@@ -205,6 +210,24 @@ class _Page:
             line = f"{where.symbol.path}:{where.line} {finding.rule} · {finding.disposition}"
             reason = f": {finding.disposition_reason}" if finding.disposition_reason else ""
             yield from wrap(line + reason, self.screen.width, "  ", "    ")
+
+    def launches(self) -> Iterator[str]:
+        """Every start that was found, and how much of it only a run decides."""
+        launches = sorted(self.report.launches)
+        if not launches:
+            return
+        yield self.paint.bold(f"Launches · {len(launches)}")
+        shown = launches if self.screen.verbose else launches[:_LAUNCHES]
+        rows = self.table([_launch_row(launch) for launch in shown], indent="    ")
+        path = None
+        for launch, row in zip(shown, rows, strict=True):
+            if launch.path != path:
+                path = launch.path
+                yield f"  {self.paint.dim(path)}"
+            yield row
+        if len(shown) < len(launches):
+            more = len(launches) - len(shown)
+            yield self.paint.dim(f"  +{count(more, 'more launch')}, see: -v or -o json")
 
     def checked(self) -> Iterator[str]:
         checked = sorted(self.report.checked)
@@ -305,6 +328,8 @@ def _origin(finding: Finding) -> str:
     if finding.origin == "fixed-upstream":
         return f"fixed upstream in {finding.fixed_in}" if finding.fixed_in else "fixed upstream"
     fixed = f", fixed in {finding.fixed_in}" if finding.fixed_in else ""
+    if finding.category == "serve" and finding.origin == "introduced":
+        return f"of this deployment{fixed}"
     words = {
         "introduced": "introduced by this fork",
         "regressed": "regressed by this fork",
@@ -318,6 +343,15 @@ def _evidence(evidence: Evidence) -> str:
     owner = "" if evidence.side == "fork" else f" ({evidence.side})"
     symbol = f" {evidence.symbol}" if evidence.symbol else ""
     return f"{place}{owner}{symbol}" + (f" — {evidence.note}" if evidence.note else "")
+
+
+def _launch_row(launch: Launch) -> list[str]:
+    settings = count(len(launch.arguments), "flag")
+    if launch.environment:
+        settings += f", {count(len(launch.environment), 'variable')}"
+    told = f"{launch.unresolved} unresolved" if launch.unresolved else ""
+    role = "" if launch.role == "plain" else launch.role
+    return [f"line {launch.line}", launch.command, role, launch.model or "", settings, told]
 
 
 def _held(entry: Checked) -> str:

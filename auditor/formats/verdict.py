@@ -72,7 +72,7 @@ def decide(report: Report, fail_on: FailOn, strict: bool) -> Verdict:
 
 
 def _undecided(report: Report, strict: bool) -> tuple[str, ...]:
-    reasons = []
+    reasons = [*report.undecided]
     if report.fork.read_files == 0:
         reasons.append("no Python file of the fork was read")
     unread = {skipped.path for skipped in report.skipped if skipped.side == "fork"}

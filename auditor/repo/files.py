@@ -159,6 +159,11 @@ class DiskFiles:
                 self.refused[printable(raw)] = reason
         self.names = tuple(self._raw)
 
+    @property
+    def root(self) -> Path:
+        """The folder that names start from."""
+        return Path(os.fsdecode(self._root))
+
     def read(self, names: Sequence[str]) -> Iterator[bytes | Unreadable]:
         """See Files."""
         for name in names:

@@ -96,9 +96,13 @@ def origin_of(
     return "introduced", f"the symbol is not in {names}", None, ()
 
 
+Origins = Callable[[Rule, Hit], tuple[Origin, str, str | None, tuple[Evidence, ...]]]
+"""Where a hit came from: origin, why, the release that fixed it, further evidence."""
+
+
 def triage(
     hits: Iterable[tuple[Rule, Hit]],
-    witnesses: Callable[[Hit], tuple[Sequence[Witness], Sequence[Witness]]],
+    origin_of_hit: Origins,
     report_path: Callable[[Side, str], str],
 ) -> list[Finding]:
     """Findings of the fork's hits, most severe first; paths become those of the report."""
@@ -106,7 +110,7 @@ def triage(
     marks = fingerprints([(rule.id, hit) for rule, hit in ordered])
     found: list[Finding] = []
     for (rule, hit), mark in zip(ordered, marks, strict=True):
-        origin, why, fixed_in, more = origin_of(*witnesses(hit))
+        origin, why, fixed_in, more = origin_of_hit(rule, hit)
         placed = msgspec.structs.replace(
             hit,
             where=_placed(hit, report_path),
