@@ -14,7 +14,7 @@ import pytest
 from auditor.cli import main
 from auditor.demo import Demo, build, packaged_examples
 from auditor.errors import UsageProblem
-from auditor.rulebook import load
+from auditor.rulebook import load, tree_files
 
 POOLS = "python/sglang/srt/mem_cache"
 
@@ -103,6 +103,23 @@ PLANTED = [
     ),
 ]
 
+SCRIPT = "deploy/serve_chat.sh"
+TEMPLATE = "examples/chat_template/tool_chat_template_deepseekv32.jinja"
+
+# The same of the table on the serve script.
+PLANTED_SETTINGS = [
+    ("unknown-flag", SCRIPT, "--enable_metrics", "", "introduced", "high"),
+    (
+        "template-never-rendered",
+        SCRIPT,
+        f"--chat-template {TEMPLATE} \\",
+        "",
+        "introduced",
+        "medium",
+    ),
+    ("deprecated-environment-name", SCRIPT, "export SGLANG_SPEC_ON=1", "", "introduced", "low"),
+]
+
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
@@ -136,7 +153,7 @@ def test_every_planted_defect_is_found_and_nothing_else(
         text = (tmp_path / "fork" / finding["path"]).read_text().splitlines()
         row = (finding["path"], text[finding["line"] - 1].strip(), finding["symbol"])
         told.append((finding["rule"], *row, finding["origin"], finding["severity"]))
-    assert sorted(told) == sorted(PLANTED)
+    assert sorted(told) == sorted(PLANTED + PLANTED_SETTINGS)
     assert found["skipped"] == []
     assert found["target"][0]["ref"] == "v0.5.18"
     fixed = [f["fixed_in"] for f in found["findings"] if f["origin"] == "fixed-upstream"]
@@ -153,7 +170,10 @@ def test_each_synchronization_rule_has_a_planted_defect_that_the_page_explains()
         (rule, f"{path.partition('srt/')[2]}` `{symbol}", origin)
         for rule, path, _, symbol, origin, _ in PLANTED
     }
-    assert rows == wanted
+    settings = {
+        (rule, text.strip(" \\"), origin) for rule, _, text, _, origin, _ in PLANTED_SETTINGS
+    }
+    assert rows == wanted | settings
 
 
 def test_sound_code_of_the_fork_is_counted_as_in_order(
@@ -170,7 +190,12 @@ def test_the_checkout_is_the_example_fork(demo: Demo) -> None:
         files = (path for path in (folder / "python").rglob("*") if path.is_file())
         return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
-    assert tree(demo.fork) == tree(packaged_examples() / "fork")
+    settings = tree_files("serve")
+    wanted = tree(packaged_examples() / "fork")
+    for path, text in settings.items():
+        if path.startswith("sglang/"):
+            wanted.setdefault(f"python/{path}", text.encode())
+    assert tree(demo.fork) == wanted
     assert git(demo.fork, "status", "--porcelain") == ""
     assert git(demo.fork, "tag", "--list").split() == ["v0.5.17", "v0.5.18"]
     assert git(demo.fork, "merge-base", "HEAD", demo.target) == git(
@@ -238,7 +263,7 @@ def test_without_git_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_the_page_says_what_to_try_next(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", str(tmp_path / "fork")]) == 1
     shown = capsys.readouterr()
-    assert shown.out.startswith("9 findings at or above high (8 causes)")
+    assert shown.out.startswith("10 findings at or above high (9 causes)")
     assert f"cd {tmp_path / 'fork'}" in shown.err
     assert main(["demo", str(tmp_path / "other"), "-q", "--fail-on", "never"]) == 0
     assert capsys.readouterr().err == ""
