@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import os
 import sys
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+
+_PATIENCE = 10  # steps of niceness
 
 
 class Beside(Generic[T]):
@@ -18,8 +21,10 @@ class Beside(Generic[T]):
     in this process when the result is asked for, so that the outcome, errors included, is the same.
     """
 
-    def __init__(self, work: Callable[[], T], *, alone: bool = False) -> None:
-        """``alone`` asks for no second process."""
+    def __init__(
+        self, work: Callable[[], T], *, alone: bool = False, patient: bool = False
+    ) -> None:
+        """``alone`` asks for no second process; ``patient`` work lets every other go first."""
         self._work = work
         self._process: multiprocessing.process.BaseProcess | None = None
         if alone or sys.platform in ("win32", "darwin"):
@@ -29,6 +34,8 @@ class Beside(Generic[T]):
 
         def run() -> None:
             with contextlib.suppress(Exception, KeyboardInterrupt):
+                if patient:
+                    os.nice(_PATIENCE)
                 sender.send(work())
             sender.close()
 

@@ -17,7 +17,7 @@ _OF_CLASS = re.compile(r"\n(?=    (?:[^\W\d]|@))(?!    (?:else|elif|except|final
 _CLASS = re.compile(r"(?:@[^\n]*\n)*class +(\w+)")
 _FUNCTION = re.compile(r"(?:@[^\n]*\n)*(?:async +)?def +(\w+)")
 _METHOD = re.compile(r"(?:    @[^\n]*\n)*    (?:async +)?def +(\w+)")
-_NO_CODE = re.compile(r"#[^\n]*|\s+")
+_COMMENT = re.compile(r"#[^\n]*")
 _TRAILING_COMMA = re.compile(r",(?=[)\]}])")
 
 
@@ -106,7 +106,8 @@ def _named(pattern: re.Pattern[str], pieces: list[str]) -> dict[str, list[str]]:
 
 def _code(piece: str) -> str:
     """A text without comments and layout; what is unequal here is unequal code."""
-    return _TRAILING_COMMA.sub("", _NO_CODE.sub("", piece))
+    bare = _COMMENT.sub("", piece) if "#" in piece else piece
+    return _TRAILING_COMMA.sub("", "".join(bare.split()))
 
 
 def _pieces(start: re.Pattern[str], text: str) -> list[str]:
