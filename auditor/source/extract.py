@@ -14,7 +14,7 @@ import re
 import tokenize
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from auditor.errors import Unreadable
 from auditor.source import facts as f
@@ -28,6 +28,8 @@ LARGEST = 4 * 1024 * 1024
 DEEPEST = 100
 """Levels of statements and expressions within each other; 0.5.23 needs 45 at most. What is deeper
 is generated or hostile, and would exhaust the stack of whatever walks the facts."""
+
+ExitKind = Literal["return", "raise", "break", "continue"]
 
 _ELLIPSIS = f.Const("other")
 _LINE_END = re.compile(r"\r\n|\r|\n")  # what Python counts as one; str.splitlines knows more
@@ -179,51 +181,27 @@ class _Extractor:
             raise RecursionError
 
     def stmt(self, node: ast.stmt) -> Sequence[f.Stmt]:
-        match node:
-            case ast.Expr():
-                if isinstance(node.value, ast.Constant):
-                    return ()
-                return (f.Do(self.expr(node.value), node.lineno),)
-            case ast.Assign() | ast.AnnAssign():
-                return (self.assign(node),)
-            case ast.AugAssign():
-                return (f.Augment(self.expr(node.target), self.expr(node.value), node.lineno),)
-            case ast.If():
-                body, orelse = self.block(node.body), self.block(node.orelse)
-                return (f.If(self.expr(node.test), body, orelse, node.lineno),)
-            case ast.For() | ast.AsyncFor():
-                return (self.loop(node, self.expr(node.target), self.expr(node.iter)),)
-            case ast.While():
-                return (self.loop(node, None, self.expr(node.test)),)
-            case ast.With() | ast.AsyncWith():
-                items = tuple(
-                    (
-                        self.expr(i.context_expr),
-                        self.expr(i.optional_vars) if i.optional_vars else None,
-                    )
-                    for i in node.items
-                )
-                return (f.With(items, self.block(node.body), node.lineno),)
-            case ast.Return():
-                value = self.expr(node.value) if node.value else None
-                return (f.Exit("return", value, node.lineno),)
-            case ast.Raise():
-                value = self.expr(node.exc) if node.exc else None
-                return (f.Exit("raise", value, node.lineno),)
-            case ast.Break():
-                return (f.Exit("break", None, node.lineno),)
-            case ast.Continue():
-                return (f.Exit("continue", None, node.lineno),)
-            case ast.FunctionDef() | ast.AsyncFunctionDef():
-                return (f.Define(self.function(node, "")),)
-            case ast.Import() | ast.ImportFrom():
-                return self.imports(node)
-            case ast.Assert():
-                return (f.Do(self.expr(node.test), node.lineno),)
-            case ast.Match():
-                return self.match(node)
-            case _:
-                return self.other(node)
+        read = _STATEMENTS.get(type(node))
+        return self.other(node) if read is None else read(self, node)
+
+    def bare(self, node: ast.Expr) -> Sequence[f.Stmt]:
+        if isinstance(node.value, ast.Constant):
+            return ()
+        return (f.Do(self.expr(node.value), node.lineno),)
+
+    def branch(self, node: ast.If) -> Sequence[f.Stmt]:
+        body, orelse = self.block(node.body), self.block(node.orelse)
+        return (f.If(self.expr(node.test), body, orelse, node.lineno),)
+
+    def context(self, node: ast.With | ast.AsyncWith) -> Sequence[f.Stmt]:
+        items = tuple(
+            (self.expr(i.context_expr), self.expr(i.optional_vars) if i.optional_vars else None)
+            for i in node.items
+        )
+        return (f.With(items, self.block(node.body), node.lineno),)
+
+    def leave(self, kind: ExitKind, value: ast.expr | None, line: int) -> Sequence[f.Stmt]:
+        return (f.Exit(kind, self.expr(value) if value else None, line),)
 
     def other(self, node: ast.stmt) -> Sequence[f.Stmt]:
         # Try and TryStar share their fields; TryStar exists from Python 3.11 on only.
@@ -352,6 +330,32 @@ class _Extractor:
         line = self.lines[node.lineno - 1] if node.lineno <= len(self.lines) else ""
         return len(line.encode()[: node.col_offset].decode(errors="replace")) + 1
 
+
+_STATEMENTS: dict[type[ast.stmt], Callable[[_Extractor, Any], Sequence[f.Stmt]]] = {
+    ast.AnnAssign: lambda x, node: (x.assign(node),),
+    ast.Assert: lambda x, node: (f.Do(x.expr(node.test), node.lineno),),
+    ast.Assign: lambda x, node: (x.assign(node),),
+    ast.AsyncFor: lambda x, node: (x.loop(node, x.expr(node.target), x.expr(node.iter)),),
+    ast.AsyncFunctionDef: lambda x, node: (f.Define(x.function(node, "")),),
+    ast.AsyncWith: _Extractor.context,
+    ast.AugAssign: lambda x, node: (
+        f.Augment(x.expr(node.target), x.expr(node.value), node.lineno),
+    ),
+    ast.Break: lambda x, node: x.leave("break", None, node.lineno),
+    ast.Continue: lambda x, node: x.leave("continue", None, node.lineno),
+    ast.Expr: _Extractor.bare,
+    ast.For: lambda x, node: (x.loop(node, x.expr(node.target), x.expr(node.iter)),),
+    ast.FunctionDef: lambda x, node: (f.Define(x.function(node, "")),),
+    ast.If: _Extractor.branch,
+    ast.Import: _Extractor.imports,
+    ast.ImportFrom: _Extractor.imports,
+    ast.Match: _Extractor.match,
+    ast.Raise: lambda x, node: x.leave("raise", node.exc, node.lineno),
+    ast.Return: lambda x, node: x.leave("return", node.value, node.lineno),
+    ast.While: lambda x, node: (x.loop(node, None, x.expr(node.test)),),
+    ast.With: _Extractor.context,
+}
+"""How each kind of statement is reduced; any other is looked at by ``other``."""
 
 _READERS: dict[type[ast.expr], Callable[[_Extractor, Any], f.Expr]] = {
     ast.Attribute: _Extractor.attribute,
