@@ -336,7 +336,7 @@ def _audit(settings: Settings, command: str = "audit") -> int:
 
 def _request(settings: Settings) -> AuditRequest:
     from auditor.pipeline import AuditRequest
-    from auditor.serving import Scripts
+    from auditor.repo.scripts import Scripts
 
     return AuditRequest(
         root=settings.root,

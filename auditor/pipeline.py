@@ -7,12 +7,13 @@ import dataclasses
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from auditor import __version__, serving
+from auditor import __version__
 from auditor.beside import Beside
-from auditor.checks import CHECKS, SERVE_CHECKS
+from auditor.checks import CHECKS
 from auditor.errors import UsageProblem
 from auditor.model import (
     CONFIDENCES,
@@ -29,18 +30,22 @@ from auditor.model import (
 )
 from auditor.repo import changes as changes_of
 from auditor.repo import history as history_of
-from auditor.repo.scripts import Surroundings, surroundings
+from auditor.repo.scripts import Scripts, Surroundings, surroundings
 from auditor.repo.snapshot import Snapshot, open_fork, open_reference, open_revision
 from auditor.rulebook import Rule, Rulebook
 from auditor.rulebook import load as load_rules
 from auditor.source.results import ResultStore, content_key
 from auditor.source.store import FactStore
-from auditor.tables.facts import Tables
 from auditor.triage.findings import hidden_counts, origin_of, triage
 from auditor.views import Sides
 from auditor.witnesses import Witnesses, defects
 
+if TYPE_CHECKING:
+    from auditor.tables.facts import Tables
+
 Progress = Callable[[str, int, int], None]
+Read = tuple[Snapshot, Mapping[str, bytes]]
+"""A side and its Python files by package-relative path."""
 
 
 class AuditRequest(msgspec.Struct, frozen=True):
@@ -62,7 +67,7 @@ class AuditRequest(msgspec.Struct, frozen=True):
     jobs: int = 0
     cache: Path | None = None
     configuration: dict[str, str] = {}
-    serve: serving.Scripts = serving.Scripts()
+    serve: Scripts = Scripts()
 
 
 def _silent(stage: str, done: int, total: int) -> None:
@@ -92,16 +97,13 @@ def run(request: AuditRequest, progress: Progress = _silent) -> Report:
     with contextlib.closing(FactStore(request.cache, alone=alone)) as store:
         sides = Sides(snapshots, book.vocabulary, store, clock.stage)
         # Not earlier: what has been read need not be read again to be compared.
-        comparison = Beside(compare, alone=alone)
+        comparison = Beside(compare, alone=alone, patient=True)
         outcome = _judged(sides, book, rules, request.cache, clock, alone)
     with clock.stage("serve"):
         around = surroundings(fork, [s for s in snapshots[1:] if s.side != "target"])
-        trees = [
-            serving.Tree(snapshot, sources, request.cache)
-            for snapshot, sources in zip(snapshots, sides.sources, strict=True)
-            if snapshot.side != "base"
-        ]
-        served = _served(request.serve, rules, trees, around)
+        read = zip(snapshots, sides.sources, strict=True)
+        trees = [(snapshot, sources) for snapshot, sources in read if snapshot.side != "base"]
+        served = _served(request.serve, rules, trees, around, request.cache)
     with clock.stage("compare"):
         compared, unread = comparison.result()
         changes = msgspec.structs.replace(
@@ -149,15 +151,11 @@ def run_serve(
         targets = [open_reference(ref, "target", fork, cache) for ref in request.targets]
         others = [*([upstream] if upstream is not None else []), *targets]
     with clock.stage("read"):
-        trees = [
-            serving.Tree(snapshot, dict(snapshot.read_python()), request.cache)
-            for snapshot in (fork, *others)
-        ]
+        trees = [(snapshot, dict(snapshot.read_python())) for snapshot in (fork, *others)]
     with clock.stage("serve"):
         around = surroundings(fork, [] if upstream is None else [upstream])
-        served = _served(request.serve, rules, trees, around, always=True)
-        shown_tables = trees[0].placed_tables() if tables else None
-        noted = serving.unread_tables(trees[:1]) if tables else ()
+        served = _served(request.serve, rules, trees, around, request.cache, always=True)
+        found, noted = _tables(*trees[0], request.cache) if tables else (None, ())
     undecided = served.undecided
     if not served.launches and not tables:
         undecided = ("no start of a server was found", *undecided)
@@ -179,7 +177,7 @@ def run_serve(
         launches=served.launches,
         undecided=undecided,
     )
-    return report, shown_tables
+    return report, found
 
 
 def _open_to_serve(request: AuditRequest) -> tuple[Snapshot, Snapshot | None]:
@@ -222,8 +220,8 @@ def audit_sources(
         outcome = _judged(sides, book, book.rules, None, clock, True)
     # What is given is the fork's own, whoever else has it.
     around = surroundings(mine, [])
-    trees = [serving.Tree(s, src, None) for s, src in zip(snapshots, sides.sources, strict=True)]
-    served = _served(serving.Scripts(), book.rules, trees, around, always=True)
+    trees = list(zip(snapshots, sides.sources, strict=True))
+    served = _served(Scripts(), book.rules, trees, around, None, always=True)
     return Report(
         tool_version=__version__,
         fork=mine.info(),
@@ -299,31 +297,47 @@ class Served(msgspec.Struct, frozen=True):
 
 
 def _served(
-    scripts: serving.Scripts,
+    scripts: Scripts,
     rules: Sequence[Rule],
-    trees: Sequence[serving.Tree],
+    read: Sequence[Read],
     around: Surroundings,
+    cache: Path | None,
     always: bool = False,
 ) -> Served:
     """The first tree is the one that is started; ``always`` judges it also without a launch."""
+    note = ""
+    if around.blind and not scripts.paths:
+        note = f"no serve scripts were looked for: {around.blind}; name them with --serve"
+    if not (always or scripts.paths or (around.names and not around.blind)):
+        return Served(note=note)
+    # Late: an installed package has no scripts, and this is a third of all that is imported.
+    from auditor import serving
+
     found = serving.find(scripts, around)
-    note = around.blind if not scripts.paths else ""
-    if note:
-        note = f"no serve scripts were looked for: {note}; name them with --serve"
-    skipped = tuple(found.skipped)
-    undecided = ("no start of a server was found",) if scripts.paths and not found.launches else ()
-    if not found.launches and not always:
-        return Served(skipped=skipped, undecided=undecided, note=note)
-    mine = [rule for rule in rules if rule.check in SERVE_CHECKS]
+    if not (always or found.launches):
+        missing = ("no start of a server was found",) if scripts.paths else ()
+        return Served(skipped=tuple(found.skipped), undecided=missing, note=note)
+    trees = [serving.Tree(snapshot, sources, cache) for snapshot, sources in read]
+    mine = [rule for rule in rules if rule.check not in CHECKS]
     where = serving.places(scripts, found, around)
     findings, checked, unread = serving.judge(mine, found.launches, trees, where)
+    notes = serving.unread_tables(trees) if found.launches else ()
     return Served(
         tuple(findings),
         tuple(checked),
-        (*skipped, *unread, *(serving.unread_tables(trees) if found.launches else ())),
+        (*found.skipped, *unread, *notes),
         tuple(found.launches),
         note=note,
     )
+
+
+def _tables(
+    snapshot: Snapshot, sources: Mapping[str, bytes], cache: Path | None
+) -> tuple[Tables, tuple[Skipped, ...]]:
+    from auditor import serving
+
+    tree = serving.Tree(snapshot, sources, cache)
+    return tree.placed_tables(), tuple(serving.unread_tables([tree]))
 
 
 class Outcome(msgspec.Struct, frozen=True):

@@ -10,10 +10,11 @@ from typing import Any
 
 import msgspec
 
-from auditor.checks import SERVE_CHECKS, serve_renderings
+from auditor.checks import serve_renderings
+from auditor.checks.serve_checks import SERVE_CHECKS
 from auditor.checks.serving import OtherTree, ServeView
 from auditor.model import Checked, Evidence, Finding, Hit, Launch, Origin, Side, Skipped
-from auditor.repo.scripts import Surroundings
+from auditor.repo.scripts import Scripts, Surroundings
 from auditor.repo.snapshot import Snapshot
 from auditor.rulebook import Rule
 from auditor.serve.find import Found, find_in_tree, find_named
@@ -76,20 +77,8 @@ def _placed(value: Any, report_path: Callable[[str], str]) -> Any:
     return value
 
 
-@dataclass(frozen=True)
-class Scripts:
-    """The scripts that were asked for; none stands for the fork's own.
-
-    ``paths`` are spelled as typed, relative to ``base``; ``trusted`` says that a user typed them.
-    """
-
-    paths: tuple[str, ...] = ()
-    base: Path = Path()
-    trusted: bool = True
-
-
 def find(scripts: Scripts, around: Surroundings) -> Found:
-    """The launches of the scripts that were named, or else of the fork's own.
+    """The launches of the scripts that were named, or else of the fork's own, if these are known.
 
     A tree's tests and benchmarks start servers that are never deployed.
     """

@@ -13,7 +13,7 @@ from auditor import cli, rulebook
 from auditor.errors import UsageProblem
 from auditor.model import Report
 from auditor.pipeline import AuditRequest, run, run_serve
-from auditor.serving import Scripts
+from auditor.repo.scripts import Scripts
 
 Make = Callable[[Mapping[str, str | bytes]], TinyRepository]
 

@@ -1,4 +1,4 @@
-"""The mechanisms that rules name: one module each, one line each in a table."""
+"""The mechanisms that rules on code name: one module each, one line each in a table."""
 
 from __future__ import annotations
 
@@ -6,21 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from auditor.checks import (
-    serve_config,
-    serve_environment,
-    serve_flags,
-    serve_guards,
-    serve_model,
-    serve_pairs,
-    serve_parsers,
-    serve_renderings,
-    serve_templates,
-    serve_tree,
-    serve_values,
-    sibling_gates,
-)
-from auditor.checks.serving import ServeCheck
+from auditor.checks import sibling_gates
 from auditor.checks.view import View
 from auditor.model import Checked, Hit
 from auditor.rulebook import CheckName, Param
@@ -42,18 +28,4 @@ class Check:
 
 CHECKS: dict[CheckName, Check] = {
     "sibling-gates": Check(sibling_gates.learn, sibling_gates.judge, sibling_gates.survey),
-}
-
-SERVE_CHECKS: dict[CheckName, ServeCheck] = {
-    "serve-model": serve_model.judge,
-    "serve-parsers": serve_parsers.judge,
-    "serve-renderings": serve_renderings.judge,
-    "serve-templates": serve_templates.judge,
-    "serve-flags": serve_flags.judge,
-    "serve-values": serve_values.judge,
-    "serve-environment": serve_environment.judge,
-    "serve-guards": serve_guards.judge,
-    "serve-pairs": serve_pairs.judge,
-    "serve-config": serve_config.judge,
-    "serve-tree": serve_tree.judge,
 }

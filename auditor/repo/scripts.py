@@ -14,6 +14,18 @@ from auditor.repo.snapshot import Snapshot
 
 
 @dataclass(frozen=True)
+class Scripts:
+    """The scripts that were asked for; none stands for the fork's own.
+
+    ``paths`` are spelled as typed, relative to ``base``; ``trusted`` says that a user typed them.
+    """
+
+    paths: tuple[str, ...] = ()
+    base: Path = Path()
+    trusted: bool = True
+
+
+@dataclass(frozen=True)
 class Surroundings:
     """A fork's tree around the package; ``names`` are paths from its root.
 
@@ -51,7 +63,7 @@ def surroundings(fork: Snapshot, others: Sequence[Snapshot]) -> Surroundings:
         return any(name in names and _same(theirs, name, data) for theirs, names in known)
 
     blind = ""
-    if others and not known:
+    if others and names and not known:
         ref = others[0].ref
         blind = (
             f"{ref} comes without scripts, so that the fork's own cannot be told from upstream's"

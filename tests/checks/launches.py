@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from auditor import rulebook
-from auditor.checks import SERVE_CHECKS
+from auditor.checks.serve_checks import SERVE_CHECKS
 from auditor.checks.serving import OtherTree, ServeView
 from auditor.model import Argument, Hit, Launch, Pin, Side, Variable
 from auditor.serve.places import Places

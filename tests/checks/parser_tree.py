@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from auditor.checks import SERVE_CHECKS
+from auditor.checks.serve_checks import SERVE_CHECKS
 from auditor.checks.serving import OtherTree, ServeView
 from auditor.model import Argument, Hit, Launch
 from auditor.rulebook import CheckName
