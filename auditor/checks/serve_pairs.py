@@ -7,6 +7,7 @@ import posixpath
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from auditor.checks.serving import ServeView
 from auditor.checks.spellings import (
@@ -281,21 +282,33 @@ def _ranks(side: Sequence[Settings], spellings: Spellings) -> tuple[int, Setting
     """
     found: list[tuple[int, Setting | None]] = []
     for given in side:
-        numbers: dict[str, int] = {}
-        for field in ("tp_size", "dp_size"):
-            setting = given.known.get(field)
-            if setting is None and given.may_set(field):
-                return None
+        told = {name: _given(given, spellings, name) for name in _SPLITTING}
+        if None in told.values():
+            return None
+        numbers = {}
+        for name in ("tp_size", "dp_size"):
+            setting = told[name] or None
             value = 1 if setting is None else setting.value
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 return None
-            numbers[field] = value
-        attention = given.known.get("enable_dp_attention")
-        if attention is None and given.may_set("enable_dp_attention"):
-            return None
+            numbers[name] = value
+        attention = told["enable_dp_attention"] or None
         share = numbers["dp_size"] if attention is not None and attention.value else 1
-        found.append((max(1, numbers["tp_size"] // share), given.known.get("tp_size")))
+        found.append((max(1, numbers["tp_size"] // share), told["tp_size"] or None))
     return found[0] if len({number for number, _ in found}) == 1 else None
+
+
+_SPLITTING = ("tp_size", "dp_size", "enable_dp_attention")
+
+
+def _given(given: Settings, spellings: Spellings, name: str) -> Setting | Literal[False] | None:
+    """The setting of a field, False where there is none, None where a run decides."""
+    flag = spellings.field(name)
+    dest = name if flag is None else flag.dest
+    setting = given.known.get(dest)
+    if setting is None and given.may_set(dest):
+        return None
+    return setting or False
 
 
 def _compresses(view: ServeView, pair: _Pair) -> bool | None:

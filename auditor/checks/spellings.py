@@ -110,8 +110,15 @@ class Spellings:
         return self._known[text]
 
     def field(self, dest: str) -> Flag | None:
-        """The flag that fills a field, one that is not deprecated where there are several."""
-        return self._by_dest.get(dest)
+        """The flag that fills a field, one that is not deprecated where there are several.
+
+        Older trees fill ``tensor_parallel_size`` by ``--tp-size`` and copy it to the field.
+        """
+        known = self._by_dest.get(dest)
+        if known is not None:
+            return known
+        meant = self.of("--" + dest.replace("_", "-"))
+        return meant.flag if meant.exact else None
 
     def nearest(self, text: str) -> str:
         """The option string that was most likely meant; empty where none is near."""
