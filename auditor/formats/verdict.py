@@ -21,6 +21,16 @@ _OF_ORIGIN = {
 }
 
 
+_OF_DEPLOYMENT = "of this deployment"
+
+
+def _whose(finding: Finding) -> str:
+    """A serve script belongs to the deployment, whatever tree it starts."""
+    if finding.category == "serve" and finding.origin == "introduced":
+        return _OF_DEPLOYMENT
+    return _OF_ORIGIN[finding.origin]
+
+
 class Verdict(msgspec.Struct, frozen=True):
     """Exit status 0 (in order), 1 (``failing`` findings) or 3 (``undecided``, with the reasons)."""
 
@@ -38,8 +48,9 @@ class Verdict(msgspec.Struct, frozen=True):
             causes = len({finding.hit.cause or finding.fingerprint for finding in self.failing})
             shared = f" ({count(causes, 'cause')})" if causes < total else ""
             parts.append(f"{count(total, 'finding')} at or above {self.fail_on}{shared}")
-            origins = [finding.origin for finding in self.failing]
-            parts += [f"{origins.count(o)} {_OF_ORIGIN[o]}" for o in ORIGINS if o in origins]
+            whose = [_whose(finding) for finding in self.failing]
+            named = (*(_OF_ORIGIN[origin] for origin in ORIGINS), _OF_DEPLOYMENT)
+            parts += [f"{whose.count(name)} {name}" for name in named if name in whose]
         elif self.fail_on == "never":
             parts.append(f"{count(self.active, 'finding')}, none fails the run (fail-on never)")
         else:
