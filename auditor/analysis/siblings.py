@@ -14,7 +14,7 @@ from auditor.analysis.outside import Bypasses
 from auditor.analysis.readings import Reading, Readings, key_parameters, reads_elements
 from auditor.analysis.usage import Usage
 from auditor.analysis.values import Place
-from auditor.model import Confidence, Side
+from auditor.model import Confidence, Reach, Side
 from auditor.source.index import ClassKey
 
 _FEWEST_PEERS = 3
@@ -180,8 +180,9 @@ class Judge:
         first = min(chosen, key=lambda r: (r.read.line, r.read.column))
         siblings = tuple(dict.fromkeys(s for found in by_root.values() for s in found))
         unguarded = self._unguarded(context, first.root)
+        shape = self._shape(candidate, chosen, siblings)
         return Gap(
-            self._shape(candidate, chosen, siblings),
+            shape,
             function,
             context,
             tuple(sorted(by_root)),
@@ -190,10 +191,19 @@ class Judge:
             siblings,
             unguarded,
             self._tempered(chosen, self._confidence(chosen, siblings, unguarded, weak)),
-            *self.usage.reach([r.read.path for r in chosen]),
+            *self._reach(shape, chosen, siblings),
             self._cause(first),
             siblings[0].gate if siblings else first.gate or _any_gate(chosen),
         )
+
+    def _reach(
+        self, shape: Shape, chosen: Sequence[Reading], siblings: Sequence[Sibling]
+    ) -> tuple[Reach, str]:
+        """Waits that all came with a newer release may have come with what they wait for."""
+        if shape in ("ungated", "delegate") and all(s.side == "target" for s in siblings):
+            if siblings and self.side != "target":
+                return "latent", "only the target waits here: it may have begun to load this buffer"
+        return self.usage.reach([r.read.path for r in chosen])
 
     def _shape(
         self, candidate: Candidate, chosen: Sequence[Reading], siblings: Sequence[Sibling]

@@ -145,3 +145,14 @@ def test_a_latent_defect_is_less_severe() -> None:
     assert (live.hit.reach, live.severity) == ("live", "high")
     assert (latent.hit.reach, latent.severity) == ("latent", "medium")
     assert latent.hit.reach_reason
+
+
+def test_waits_that_all_came_with_the_target_say_little_of_this_tree() -> None:
+    """The newer release may have begun to load the buffer; one wait here says that it is loaded."""
+    none = pool((), READERS)
+    report = story(none, none, SOUND)
+    assert {f.hit.where.symbol.qualname for f in report.findings} == {f"Pool.{r}" for r in READERS}
+    for finding in report.findings:
+        assert (finding.origin, finding.hit.reach) == ("fixed-upstream", "latent")
+        assert finding.severity == "medium"
+    assert only(story(BROKEN, BROKEN, SOUND)).hit.reach == "live"
