@@ -31,9 +31,14 @@ def skipped(view: ServeView) -> tuple[Skipped, ...]:
     found: dict[str, Skipped] = {}
     for setting in view.settings:
         template = setting.template
-        if template is not None and template.facts.unread:
+        if template is None:
+            continue
+        reason = template.facts.unread
+        if not reason and template.facts.plain_error and not template.facts.renders:
+            reason = f"fails on a plain conversation: {template.facts.plain_error}"
+        if reason:
             found[template.path] = Skipped(
-                "fork", template.path, "template", f"the template {template.facts.unread}"
+                "fork", template.path, "template", f"the template {reason}"
             )
     return tuple(found[path] for path in sorted(found))
 

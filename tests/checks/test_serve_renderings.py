@@ -285,3 +285,10 @@ def test_templates_that_were_not_rendered_are_told() -> None:
     (one,) = skipped(view(launch, launch, files={"own.jinja": "{{ ''.__class__.__mro__ }}"}))
     assert (one.path, one.stage) == ("own.jinja", "template")
     assert "may not use" in one.reason
+
+
+def test_a_template_that_fails_whatever_it_is_given_is_told() -> None:
+    launch = serve("--chat-template own.jinja")
+    (one,) = skipped(view(launch, files={"own.jinja": "{{ raise_exception('never') }}"}))
+    assert (one.path, one.stage) == ("own.jinja", "template")
+    assert "fails on a plain conversation" in one.reason and "never" in one.reason
