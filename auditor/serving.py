@@ -13,11 +13,12 @@ import msgspec
 from auditor.checks import serve_renderings
 from auditor.checks.serve_checks import SERVE_CHECKS
 from auditor.checks.serving import OtherTree, ServeView
+from auditor.errors import UsageProblem
 from auditor.model import Checked, Evidence, Finding, Hit, Launch, Origin, Side, Skipped
 from auditor.repo.scripts import Scripts, Surroundings
 from auditor.repo.snapshot import Snapshot
 from auditor.rulebook import Rule
-from auditor.serve.find import Found, find_in_tree, find_named
+from auditor.serve.find import NO_SUCH, Found, find_in_tree, find_named
 from auditor.serve.places import Places
 from auditor.source.results import ResultStore, content_key
 from auditor.source.scout import deployed
@@ -80,11 +81,16 @@ def _placed(value: Any, report_path: Callable[[str], str]) -> Any:
 def find(scripts: Scripts, around: Surroundings) -> Found:
     """The launches of the scripts that were named, or else of the fork's own, if these are known.
 
-    A tree's tests and benchmarks start servers that are never deployed.
+    A tree's tests and benchmarks start servers that are never deployed. Raises UsageProblem for a
+    path where nothing is.
     """
     if scripts.paths:
         also = (around.root,) if around.root is not None else ()
-        return find_named(scripts.paths, scripts.base, also)
+        found = find_named(scripts.paths, scripts.base, also)
+        missing = [skipped.path for skipped in found.skipped if skipped.reason == NO_SUCH]
+        if missing:
+            raise UsageProblem(f"{', '.join(missing)}: {NO_SUCH}")
+        return found
     if around.blind:
         return Found()
     names = [name for name in around.names if deployed(name)]

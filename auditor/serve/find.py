@@ -28,6 +28,9 @@ from auditor.serve.unit import read_makefile, read_unit
 LARGEST = 10 * 1024 * 1024
 """Bytes of one file; scripts have kilobytes."""
 
+NO_SUCH = "no such file or folder"
+"""Why a pattern that matches nothing is skipped."""
+
 MOST_FILES = 20_000
 MOST_ENTRIES = 500_000
 
@@ -76,7 +79,7 @@ def find_named(patterns: Sequence[str], base: Path = Path(), also: Sequence[Path
     for pattern in dict.fromkeys(patterns):
         matched = _matched(pattern, base)
         if not matched:
-            found.skipped.append(_skipped(pattern, "no such file or folder"))
+            found.skipped.append(_skipped(pattern, NO_SUCH))
         for path in matched:
             folder = base / path
             named = not folder.is_dir()
