@@ -231,7 +231,7 @@ def rules(context: click.Context, /, form: str, **_: object) -> int:
     is_flag=True,
     help="Show the parsers, encoders, templates, flags and variables of the tree.",
 )
-@run_options(*(name for name in _OPTIONS if name not in ("serve", "jobs")))
+@run_options(*(name for name in _OPTIONS if name != "serve"))
 @click.pass_context
 def serve_scripts(
     context: click.Context, /, paths: tuple[str, ...], tables: bool, **_: object
@@ -254,7 +254,7 @@ def serve_scripts(
         settings = msgspec.structs.replace(
             settings, serve=paths, serve_base=Path(), serve_trusted=True
         )
-    with _Progress(settings) as progress:
+    with _Progress(settings) as progress, _no_cycle_search():
         report, found = run_serve(_request(settings), tables, progress)
     here = settings.root == Path()
     command = "audit" if here else f"audit -C {shlex.quote(str(settings.root))}"

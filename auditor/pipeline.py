@@ -103,7 +103,7 @@ def run(request: AuditRequest, progress: Progress = _silent) -> Report:
         around = surroundings(fork, [s for s in snapshots[1:] if s.side != "target"])
         read = zip(snapshots, sides.sources, strict=True)
         trees = [(snapshot, sources) for snapshot, sources in read if snapshot.side != "base"]
-        served = _served(request.serve, rules, trees, around, request.cache)
+        served = _served(request.serve, rules, trees, around, request.cache, alone=alone)
     with clock.stage("compare"):
         compared, unread = comparison.result()
         changes = msgspec.structs.replace(
@@ -154,7 +154,10 @@ def run_serve(
         trees = [(snapshot, dict(snapshot.read_python())) for snapshot in (fork, *others)]
     with clock.stage("serve"):
         around = surroundings(fork, [] if upstream is None else [upstream])
-        served = _served(request.serve, rules, trees, around, request.cache, always=True)
+        alone = request.jobs == 1
+        served = _served(
+            request.serve, rules, trees, around, request.cache, alone=alone, always=True
+        )
         found, noted = _tables(*trees[0], request.cache) if tables else (None, ())
     undecided = served.undecided
     if not served.launches and not tables:
@@ -221,7 +224,7 @@ def audit_sources(
     # What is given is the fork's own, whoever else has it.
     around = surroundings(mine, [])
     trees = list(zip(snapshots, sides.sources, strict=True))
-    served = _served(Scripts(), book.rules, trees, around, None, always=True)
+    served = _served(Scripts(), book.rules, trees, around, None, alone=True, always=True)
     return Report(
         tool_version=__version__,
         fork=mine.info(),
@@ -302,6 +305,8 @@ def _served(
     read: Sequence[Read],
     around: Surroundings,
     cache: Path | None,
+    *,
+    alone: bool,
     always: bool = False,
 ) -> Served:
     """The first tree is the one that is started; ``always`` judges it also without a launch."""
@@ -317,7 +322,7 @@ def _served(
     if not (always or found.launches):
         missing = ("no start of a server was found",) if scripts.paths else ()
         return Served(skipped=tuple(found.skipped), undecided=missing, note=note)
-    trees = [serving.Tree(snapshot, sources, cache) for snapshot, sources in read]
+    trees = serving.read_trees(read, cache, alone=alone)
     mine = [rule for rule in rules if rule.check not in CHECKS]
     where = serving.places(scripts, found, around)
     findings, checked, unread = serving.judge(mine, found.launches, trees, where)
@@ -336,7 +341,7 @@ def _tables(
 ) -> tuple[Tables, tuple[Skipped, ...]]:
     from auditor import serving
 
-    tree = serving.Tree(snapshot, sources, cache)
+    [tree] = serving.read_trees([(snapshot, sources)], cache, alone=True)
     return tree.placed_tables(), tuple(serving.unread_tables([tree]))
 
 

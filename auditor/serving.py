@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from auditor.beside import Beside
 from auditor.checks import serve_renderings
 from auditor.checks.serve_checks import SERVE_CHECKS
 from auditor.checks.serving import OtherTree, ServeView
@@ -31,27 +31,16 @@ Sources = Mapping[str, bytes]
 
 @dataclass(frozen=True)
 class Tree:
-    """One side, with its Python files by package-relative path."""
+    """One side: its Python files by package-relative path, and what these say of settings."""
 
     snapshot: Snapshot
     sources: Sources
-    cache: Path | None
+    tables: Tables
 
     @property
     def side(self) -> Side:
         """The role of the tree."""
         return self.snapshot.side
-
-    @cached_property
-    def tables(self) -> Tables:
-        """What the tree says of its settings, read once for each content of it."""
-        results = ResultStore(self.cache, Tables)
-        key = content_key(["tables"], [self.sources])
-        known = results.load(key)
-        if known is None:
-            known = read_tables(tuple(self.sources), self.sources.get)
-            results.save(key, known)
-        return known
 
     def report_path(self, path: str) -> str:
         """A path of the tree as a report names it; any other stays as it is."""
@@ -63,6 +52,28 @@ class Tree:
             _placed(msgspec.to_builtins(self.tables), self.report_path), Tables
         )
         return placed
+
+
+def read_trees(
+    read: Sequence[tuple[Snapshot, Sources]], cache: Path | None, *, alone: bool
+) -> list[Tree]:
+    """The sides with their tables, each read once for each content; ``alone`` in one process."""
+
+    def tables(sources: Sources) -> Tables:
+        results = ResultStore(cache, Tables)
+        key = content_key(["tables"], [sources])
+        known = results.load(key)
+        if known is None:
+            known = read_tables(tuple(sources), sources.get)
+            results.save(key, known)
+        return known
+
+    rest = Beside(
+        lambda: [tables(sources) for _, sources in read[1:]], alone=alone or len(read) < 2
+    )
+    known = [tables(sources) for _, sources in read[:1]] + rest.result()
+    rows = zip(read, known, strict=True)
+    return [Tree(snapshot, sources, found) for (snapshot, sources), found in rows]
 
 
 def _placed(value: Any, report_path: Callable[[str], str]) -> Any:

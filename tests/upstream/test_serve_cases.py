@@ -38,7 +38,9 @@ def tree(version: str, overlay: tuple[tuple[str, str, str], ...] = ()) -> servin
     for path, old, new in overlay:
         assert old.encode() in files[path]
         files[path] = files[path].replace(old.encode(), new.encode())
-    return serving.Tree(Snapshot.from_sources({"sglang/version.py": ""}), files, None)
+    snapshot = Snapshot.from_sources({"sglang/version.py": ""})
+    [made] = serving.read_trees([(snapshot, files)], None, alone=True)
+    return made
 
 
 def judged(
