@@ -885,7 +885,8 @@ class _Walk:
         for key in sorted(receiver.types):
             found = self.index.method(key, name)
             if found is not None:
-                targets[(*found.key, key)] = (found, key)
+                place = (*found.key, key)
+                targets[place] = (found, key)
         if not targets:
             nested = self.nested_class(receiver, name)
             if nested is not None:

@@ -62,7 +62,8 @@ class Usage:
         for name in sorted(wanted):
             for function, context in self.mentioning(name):
                 if context not in self._inside:
-                    chosen[(*function.key, context)] = (function, context)
+                    place = (*function.key, context)
+                    chosen[place] = (function, context)
         return [
             (function, read)
             for function, context in chosen.values()
