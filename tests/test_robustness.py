@@ -386,13 +386,11 @@ def many_files() -> dict[str, str]:
     return files
 
 
-def test_an_interrupted_run_leaves_a_usable_cache(
-    tiny_repository: Make, audit: Callable[..., Done[str]], cache: Path
-) -> None:
-    repository = tiny_repository(many_files())
+def interrupted(top: Path, cache: Path) -> tuple[int, str, str]:
+    """Exit status and output of a run that gets Ctrl-C as soon as it has begun its cache."""
     process = subprocess.Popen(
         [sys.executable, "-m", "auditor", "--upstream", "v0.5.9"],
-        cwd=repository.top,
+        cwd=top,
         env=environment(cache),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -402,11 +400,22 @@ def test_an_interrupted_run_leaves_a_usable_cache(
     deadline = time.monotonic() + 60
     while not list(cache.rglob("*.sqlite")) and time.monotonic() < deadline:
         time.sleep(0.01)
-    time.sleep(0.1)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     out, err = process.communicate(timeout=60)
     clear(out, err)
-    assert process.returncode == 130
+    return process.returncode, out, err
+
+
+def test_an_interrupted_run_leaves_a_usable_cache(
+    tiny_repository: Make, audit: Callable[..., Done[str]], cache: Path
+) -> None:
+    repository = tiny_repository(many_files())
+    for _ in range(5):
+        code, out, err = interrupted(repository.top, cache)
+        if code != 1:  # else it was done before the signal came, as may be on a busy machine
+            break
+        shutil.rmtree(cache)
+    assert code == 130
     assert (out, err.strip()) == ("", "audit: interrupted")
     done = audit(repository.top, "-o", "json")
     assert [f["symbol"] for f in report(done)["findings"]] == ["Pool.get_rows"]  # type: ignore[attr-defined]
