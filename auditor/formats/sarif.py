@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -57,13 +57,15 @@ _NOTIFICATIONS = {
 _CWE = re.compile(r"https://cwe\.mitre\.org/data/definitions/(\d+)\.html")
 _META = re.compile(r"[\\\[\]{}]")
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
+_ENCODER = msgspec.json.Encoder()
 
 
 def render(report: Report, verdict: Verdict, rules: Sequence[Rule]) -> str:
     """The report as ASCII JSON on one line, small enough for code scanning to take."""
     most = MOST_RESULTS
     while True:
-        text = _encoded(document(report, verdict, rules, most))
+        # Result by result: all of them as dictionaries take five times the room of the text.
+        text = _ascii(_encoded(_log(report, verdict, rules, most, _encoded_list))) + "\n"
         packed = _packed(text)
         if packed <= LARGEST_UPLOAD or most == 0:
             return text
@@ -75,7 +77,18 @@ def render(report: Report, verdict: Verdict, rules: Sequence[Rule]) -> str:
 def document(
     report: Report, verdict: Verdict, rules: Sequence[Rule], most: int = MOST_RESULTS
 ) -> Json:
-    """The report as a SARIF log with one run; the ``most`` severe findings are its results.
+    """The same as plain values: a log with one run, whose results are the ``most`` severe."""
+    return _log(report, verdict, rules, most, list)
+
+
+def _log(
+    report: Report,
+    verdict: Verdict,
+    rules: Sequence[Rule],
+    most: int,
+    collect: Callable[[Iterator[Json]], Any],
+) -> Json:
+    """A log with one run; ``collect`` makes its list of results.
 
     ``rules`` are all that were loaded: code scanning wants the same list from every run, whatever
     was found. ``security-severity`` is left out on purpose: it would file a race or a wrong flag
@@ -93,7 +106,7 @@ def document(
             descriptors.append(_rule(listed[finding.rule]))
     index = {rule_id: number for number, rule_id in enumerate(listed)}
     make = _Results(listed, index, compared)
-    results = [make.result(finding) for finding in sorted(findings, key=place)]
+    results = collect(make.result(finding) for finding in sorted(findings, key=place))
     run: Json = {
         "tool": {
             "driver": {
@@ -218,7 +231,7 @@ class _Results:
         return found
 
     def location(self, piece: Evidence, number: int) -> Json:
-        label = " — ".join(filter(None, (piece.symbol, piece.note)))
+        label = ": ".join(filter(None, (piece.symbol, piece.note)))
         location: Json = {
             "id": number,
             "physicalLocation": {
@@ -288,7 +301,7 @@ def _message(finding: Finding, here: Sequence[Evidence], elsewhere: Sequence[Evi
         parts.append(f"Compare with {', '.join(links)}{more}")
     for piece in elsewhere[:_ELSEWHERE]:
         told = f"In {piece.side}: {piece.path}:{piece.line} {piece.symbol}".rstrip()
-        parts.append(plain(f"{told} — {piece.note}" if piece.note else told))
+        parts.append(plain(f"{told}: {piece.note}" if piece.note else told))
     if finding.origin_reason:
         parts.append(plain(f"Origin {finding.origin}: {finding.origin_reason}"))
     if finding.hit.fix:
@@ -418,16 +431,24 @@ def _provenance(fork: SideInfo) -> Json | None:
     return details
 
 
-def _encoded(value: Json) -> str:
+def _encoded(value: Json) -> bytes:
     # msgspec, since json alone would take most of the time that a large document may cost.
     try:
-        data = msgspec.json.encode(value)
+        return _ENCODER.encode(value)
     except UnicodeEncodeError:
-        data = msgspec.json.encode(encodable(value))
+        return _ENCODER.encode(encodable(value))
+
+
+def _encoded_list(values: Iterator[Json]) -> msgspec.Raw:
+    return msgspec.Raw(b"[" + b",".join(map(_encoded, values)) + b"]")
+
+
+def _ascii(data: bytes) -> str:
+    """JSON text with escapes for what an output that knows ASCII only could not hold."""
     text = data.decode()
-    if not text.isascii():
-        text = _NOT_ASCII.sub(lambda match: json.dumps(match[0])[1:-1], text)
-    return text + "\n"
+    if text.isascii():
+        return text
+    return _NOT_ASCII.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def _packed(text: str) -> int:

@@ -216,14 +216,14 @@ def test_siblings_are_related_locations_that_the_message_links_to() -> None:
     assert [place["physicalLocation"]["region"]["startLine"] for place in related] == [
         *(1700, 1712, 1724, 1736, 1748)
     ]
-    assert related[0]["message"]["text"] == "NSATokenToKVPool.get_part_0 — waits, then reads"
+    assert related[0]["message"]["text"] == "NSATokenToKVPool.get_part_0: waits, then reads"
     assert "[NSATokenToKVPool.get_part_2](3) and 2 more" in result["message"]["text"]
 
 
 def test_another_side_s_line_is_told_and_is_no_place_in_the_fork() -> None:
     result = result_of(report(finding(evidence=(OTHER,))))
     assert "relatedLocations" not in result
-    assert f"In upstream: {POOL}:40 Pool.get — waits here" in result["message"]["text"]
+    assert f"In upstream: {POOL}:40 Pool.get: waits here" in result["message"]["text"]
     [elsewhere] = result["properties"]["evidenceElsewhere"]
     assert (elsewhere["side"], elsewhere["path"], elsewhere["line"]) == ("upstream", POOL, 40)
 
