@@ -180,8 +180,9 @@ class Judge:
         first = min(chosen, key=lambda r: (r.read.line, r.read.column))
         siblings = tuple(dict.fromkeys(s for found in by_root.values() for s in found))
         unguarded = self._unguarded(context, first.root)
+        shape = self._shape(candidate, chosen, siblings)
         return Gap(
-            self._shape(candidate, chosen, siblings),
+            shape,
             function,
             context,
             tuple(sorted(by_root)),
@@ -193,7 +194,20 @@ class Judge:
             *self.usage.reach([r.read.path for r in chosen]),
             self._cause(first),
             siblings[0].gate if siblings else first.gate or _any_gate(chosen),
+            waits=self._own_waits(candidate, shape, first.read.line),
         )
+
+    def _own_waits(self, candidate: Candidate, shape: Shape, read: int) -> tuple[int, ...]:
+        """The lines on which the method waits for an index, by itself or through what it calls."""
+        if shape not in ("partial", "late"):
+            return ()
+        summary = self.readings.summary(candidate.function, candidate.context)
+        lines = {
+            wait.line
+            for wait in summary.waits
+            if wait.kind == "keyed" and self.readings.is_gate(wait.token)
+        }
+        return tuple(sorted(line for line in lines if shape == "partial" or line > read))
 
     def _shape(
         self, candidate: Candidate, chosen: Sequence[Reading], siblings: Sequence[Sibling]

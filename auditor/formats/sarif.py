@@ -244,7 +244,10 @@ class _Results:
         return location
 
     def flow(self, finding: Finding, here: Sequence[Evidence], spot: Json) -> Json:
-        """The read among the waits of its own method, else after that of a sibling."""
+        """The read among the waits of its own method, else after that of a sibling.
+
+        The order is that of the lines, which is the order of a path only without loops.
+        """
         where = finding.hit.where
         place = (where.symbol.path, where.symbol.qualname)
         own = [piece for piece in here if (piece.path, piece.symbol) == place]

@@ -27,7 +27,7 @@ from auditor.model import (
 _PROSE = 110  # columns: longer lines of prose are hard to read
 _LABEL = 10  # columns of the labels beside a finding
 _AREAS = 6
-_EVIDENCE = 4
+_EVIDENCE = 5
 _CHECKED = 20
 _LAUNCHES = 20
 _SKIPPED = 5
