@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from auditor.formats.text import Screen
     from auditor.model import Report
     from auditor.pipeline import AuditRequest
+    from auditor.rulebook import Rule
     from auditor.tables.facts import Tables
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -33,7 +34,7 @@ _INTERRUPTED = 130  # as a shell reports a command that Ctrl-C ended
 SEVERITY = "critical|high|medium|low|info|never"
 CONFIDENCE = "high|medium|low"
 ORIGIN = "introduced|regressed|inherited|fixed-upstream|unknown"
-FORMAT = "table|json"
+FORMAT = "table|json|sarif|github|gitlab|junit|markdown"
 
 _OPTIONS: dict[str, Callable[[F], F]] = {
     "upstream": click.option(
@@ -93,7 +94,7 @@ _OPTIONS: dict[str, Callable[[F], F]] = {
         "--output",
         metavar="FORMAT[=FILE]",
         multiple=True,
-        help=f"{FORMAT.replace('|', ' or ')}, to standard output or a file. Repeatable; the table"
+        help=f"{FORMAT.replace('|', ', ')}; to standard output or a file. Repeatable; the table"
         " is shown where no format goes to standard output.",
     ),
     "rules": click.option(
@@ -369,7 +370,8 @@ def _deliver(settings: Settings, report: Report, command: str, tables: Tables | 
     # Files first: they are complete even where standard output cannot be written.
     for form, file in sorted(settings.outputs, key=lambda output: output.file is None):
         shown = screen if file is None else screen._replace(width=_PIPED_WIDTH, colour=False)
-        text = machine if form == "json" else render(form, report, verdict, shown, tables)
+        rules = _all_rules(settings) if form == "sarif" else ()
+        text = machine if form == "json" else render(form, report, verdict, shown, tables, rules)
         if file is None:
             _show(text)
             continue
@@ -379,6 +381,12 @@ def _deliver(settings: Settings, report: Report, command: str, tables: Tables | 
             reason = getattr(problem, "strerror", None) or problem
             raise UsageProblem(f"cannot write {file}: {reason}") from problem
     return verdict.status
+
+
+def _all_rules(settings: Settings) -> tuple[Rule, ...]:
+    from auditor import rulebook
+
+    return rulebook.load(settings.rules_dirs).rules
 
 
 @contextlib.contextmanager

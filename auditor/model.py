@@ -136,7 +136,11 @@ class ChangeSet(msgspec.Struct, frozen=True):
 
 
 class SideInfo(msgspec.Struct, frozen=True):
-    """What a report says of one side: never an absolute path, host or clock."""
+    """What a report says of one side: never an absolute path, clock or this machine's name.
+
+    ``repository`` is the URI of the repository that the side was cloned from, without user, secret
+    or query; empty where that is unknown or lies on this machine.
+    """
 
     side: Side
     ref: str
@@ -145,6 +149,7 @@ class SideInfo(msgspec.Struct, frozen=True):
     python_files: int
     read_files: int
     note: str = ""
+    repository: str = ""
 
 
 class Checked(msgspec.Struct, frozen=True, order=True):

@@ -93,7 +93,16 @@ def test_without_options_the_folder_one_stands_in_is_audited(audited: Pipeline) 
         (report(finding(), skipped=(Skipped("fork", "a.py", "scan", "x"),)), ["--strict"], 1),
     ],
 )
-@pytest.mark.parametrize("form", [[], ["-o", "json"], ["-q"], ["-o", "json=f", "-o", "table=g"]])
+@pytest.mark.parametrize(
+    "form",
+    [
+        [],
+        ["-q"],
+        *(["-o", name] for name in formats.NAMES),
+        ["-o", "json=f", "-o", "table=g"],
+        [word for name in formats.NAMES for word in ("-o", f"{name}={name}.out")],
+    ],
+)
 def test_exit_statuses_whatever_the_format(
     audited: Pipeline, value: Report, options: list[str], status: int, form: list[str]
 ) -> None:
@@ -193,6 +202,23 @@ def test_json_to_standard_output_and_files(
     assert json.loads(on_stdout)["schema"] == "audit/1"
     assert capsys.readouterr().out.startswith("4 findings at or above high")
     assert str(tmp_path) not in on_stdout
+
+
+def test_every_format_of_one_run_goes_to_a_file_of_its_own(
+    audited: Pipeline, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    audited.report = full_report()
+    words = [word for name in formats.NAMES for word in ("-o", f"{name}={tmp_path / name}")]
+    assert cli.main([*words, "-q"]) == 1
+    written = {name: (tmp_path / name).read_text(encoding="utf-8") for name in formats.NAMES}
+    assert len(set(written.values())) == len(formats.NAMES)
+    # The rules of the run are in it, whatever it found.
+    driver = json.loads(written["sarif"])["runs"][0]["tool"]["driver"]
+    assert "gate-after-read" in {rule["id"] for rule in driver["rules"]}
+    capsys.readouterr()
+    for name in formats.NAMES[1:]:
+        assert cli.main(["-o", name]) == 1
+        assert capsys.readouterr().out == written[name]
 
 
 def test_a_table_in_a_file_has_no_colour(audited: Pipeline, tmp_path: Path) -> None:

@@ -42,7 +42,10 @@ class Sibling:
 
 @dataclass(frozen=True)
 class Gap:
-    """A read that misses the gate of its siblings."""
+    """A read that misses the gate of its siblings.
+
+    ``waits`` are the lines of the method's own waits, where it has some that do not cover the read.
+    """
 
     shape: Shape
     function: Function
@@ -59,3 +62,4 @@ class Gap:
     gate: str
     callers: tuple[Place, ...] = ()
     detail: str = ""
+    waits: tuple[int, ...] = ()

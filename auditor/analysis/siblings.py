@@ -194,6 +194,7 @@ class Judge:
             *self._reach(shape, chosen, siblings),
             self._cause(first),
             siblings[0].gate if siblings else first.gate or _any_gate(chosen),
+            waits=self._own_waits(candidate, shape, first.read.line),
         )
 
     def _reach(
@@ -204,6 +205,18 @@ class Judge:
             if siblings and self.side != "target":
                 return "latent", "only the target waits here: it may have begun to load this buffer"
         return self.usage.reach([r.read.path for r in chosen])
+
+    def _own_waits(self, candidate: Candidate, shape: Shape, read: int) -> tuple[int, ...]:
+        """The lines on which the method waits for an index, by itself or through what it calls."""
+        if shape not in ("partial", "late"):
+            return ()
+        summary = self.readings.summary(candidate.function, candidate.context)
+        lines = {
+            wait.line
+            for wait in summary.waits
+            if wait.kind == "keyed" and self.readings.is_gate(wait.token)
+        }
+        return tuple(sorted(line for line in lines if shape == "partial" or line > read))
 
     def _shape(
         self, candidate: Candidate, chosen: Sequence[Reading], siblings: Sequence[Sibling]

@@ -132,6 +132,13 @@ def _fix(gap: Gap) -> str:
 
 def _evidence(gap: Gap) -> tuple[Evidence, ...]:
     rows: dict[tuple[str, str, str], Evidence] = {}
+    facts = gap.function.facts
+    when = "only after the read" if gap.shape == "late" else "on some paths only"
+    for line in gap.waits:
+        note = f"waits on {_short(gap.gate)} here, {when}"
+        rows["own", gap.function.path, str(line)] = Evidence(
+            gap.function.path, line, facts.qualname, note
+        )
     for sibling in sorted(gap.siblings, key=lambda s: (s.side != "fork", s)):
         key = ("", sibling.path, sibling.symbol)
         if key not in rows:

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal, TypedDict
 import msgspec
 
 from auditor.errors import UsageProblem
+from auditor.formats.order import place
+from auditor.formats.text import encodable
 from auditor.formats.verdict import FailOn, Status, Verdict
 from auditor.model import (
     ORIGINS,
@@ -222,7 +224,7 @@ class Document(TypedDict):
 def render(report: Report, verdict: Verdict, tables: Tables | None = None) -> str:
     """The report as indented ASCII JSON: the same report gives the same bytes."""
     # msgspec only lays the text out: json's own indentation is ten times slower.
-    text = json.dumps(_encodable(msgspec.to_builtins(document(report, verdict, tables))))
+    text = json.dumps(encodable(msgspec.to_builtins(document(report, verdict, tables))))
     return msgspec.json.format(text, indent=2) + "\n"
 
 
@@ -264,7 +266,7 @@ def document(report: Report, verdict: Verdict, tables: Tables | None = None) -> 
             "behind": changes.behind,
             "history_note": changes.history_note,
         },
-        "findings": [_finding(finding) for finding in sorted(report.findings, key=_place)],
+        "findings": [_finding(finding) for finding in sorted(report.findings, key=place)],
         "checked": [
             {
                 "category": checked.category,
@@ -337,11 +339,6 @@ def _closed(node: Any) -> Any:
     if isinstance(closed.get("properties"), dict) and closed.get("type") == "object":
         closed["additionalProperties"] = False
     return closed
-
-
-def _place(finding: Finding) -> tuple[str, int, int, str, str]:
-    where = finding.hit.where
-    return where.symbol.path, where.line, where.column, finding.rule, finding.fingerprint
 
 
 def _finding(finding: Finding) -> FindingRecord:
@@ -448,14 +445,3 @@ def _summary(report: Report, verdict: Verdict) -> SummaryRecord:
         "warnings": list(report.warnings),
         "configuration": dict(sorted(report.configuration.items())),
     }
-
-
-def _encodable(value: Any) -> Any:
-    """Text with lone surrogates (a file name that is no UTF-8) as text every parser takes."""
-    if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
-    if isinstance(value, dict):
-        return {_encodable(key): _encodable(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_encodable(item) for item in value]
-    return value

@@ -7,11 +7,12 @@ from itertools import groupby
 
 from tabulate import tabulate
 
+from auditor.formats.order import HOW_TO_SHOW as _HOW_TO_SHOW
+from auditor.formats.order import origin as _origin
+from auditor.formats.order import rank as _rank
 from auditor.formats.text import Paint, Screen, count, scrub, wrap, wrap_phrases
 from auditor.formats.verdict import Verdict
 from auditor.model import (
-    CONFIDENCES,
-    SEVERITIES,
     ChangeSet,
     Checked,
     Evidence,
@@ -26,22 +27,11 @@ from auditor.model import (
 _PROSE = 110  # columns: longer lines of prose are hard to read
 _LABEL = 10  # columns of the labels beside a finding
 _AREAS = 6
-_EVIDENCE = 4
+_EVIDENCE = 5
 _CHECKED = 20
 _LAUNCHES = 20
 _SKIPPED = 5
 _PLACES = 3
-
-# This fork's own defects first, then those that a newer release would take away.
-_ORIGIN_ORDER = ("introduced", "regressed", "fixed-upstream", "unknown", "inherited")
-_REACH_ORDER = ("live", "unknown", "latent")
-
-_HOW_TO_SHOW = {
-    "min-confidence": "below the asked confidence; --min-confidence low shows them",
-    "origin": "of another origin; shown without --origin",
-    "select": "of rules not selected; shown without --select",
-    "ignore": "of ignored rules; shown without --ignore",
-}
 
 
 def render(report: Report, verdict: Verdict, screen: Screen) -> str:
@@ -309,33 +299,6 @@ class _Page:
         )
         for line in text.splitlines():
             yield (indent + line).rstrip()
-
-
-def _rank(finding: Finding) -> tuple[int, int, int, int, str, int, str]:
-    hit = finding.hit
-    return (
-        SEVERITIES.index(finding.severity),
-        _ORIGIN_ORDER.index(finding.origin),
-        _REACH_ORDER.index(hit.reach),
-        CONFIDENCES.index(hit.confidence),
-        hit.where.symbol.path,
-        hit.where.line,
-        finding.fingerprint,
-    )
-
-
-def _origin(finding: Finding) -> str:
-    if finding.origin == "fixed-upstream":
-        return f"fixed upstream in {finding.fixed_in}" if finding.fixed_in else "fixed upstream"
-    fixed = f", fixed in {finding.fixed_in}" if finding.fixed_in else ""
-    if finding.category == "serve" and finding.origin == "introduced":
-        return f"of this deployment{fixed}"
-    words = {
-        "introduced": "introduced by this fork",
-        "regressed": "regressed by this fork",
-        "unknown": "origin unknown",
-    }
-    return words.get(finding.origin, finding.origin) + fixed
 
 
 def _evidence(evidence: Evidence) -> str:

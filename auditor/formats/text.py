@@ -25,10 +25,10 @@ class Screen(NamedTuple):
 
 
 # C0, DEL, C1, soft hyphen, bidirectional and zero-width controls, line separators, surrogates and
-# tags: all that a terminal acts on, reorders or hides instead of showing.
+# tags: all that a terminal acts on, reorders or hides instead of showing, or that XML cannot hold.
 _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e007f]"
+    "\ud800-\udfff\ufffe\uffff\U000e0000-\U000e007f]"
 )
 
 
@@ -64,6 +64,20 @@ def _scrubbed(value: Any) -> Any:
         return {_scrubbed(key): _scrubbed(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_scrubbed(item) for item in value]
+    return value
+
+
+def encodable(value: Any) -> Any:
+    """Text with lone surrogates (a file name that is no UTF-8) as text every parser takes.
+
+    Takes what JSON holds.
+    """
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {encodable(key): encodable(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [encodable(item) for item in value]
     return value
 
 

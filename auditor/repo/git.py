@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
+from urllib.parse import quote, urlsplit
 
 from auditor.errors import Unreadable, UsageProblem
 
@@ -112,6 +113,11 @@ def _failure(stderr: str, status: int) -> GitError | UsageProblem:
     return GitError(fatal[-1].partition(": ")[2] if fatal else f"git ended with status {status}")
 
 
+# A host needs a dot: a name without one is this machine's own, or an alias of its owner's.
+_HOST = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+")
+_SCP = re.compile(r"(?:[^@/:\s]+@)?([A-Za-z0-9.-]+):(?!//)(\S+)")
+
+
 @dataclass(frozen=True, eq=False)
 class Repository:
     """A repository found by git; ``work_tree`` is None for a bare one or a mirror."""
@@ -188,6 +194,11 @@ class Repository:
         """The remote that a partial clone left objects at, None for a complete repository."""
         keys = self.line("config", "--name-only", "--get-regexp", r"^remote\..*\.promisor$")
         return keys.splitlines()[0][len("remote.") : -len(".promisor")] if keys else None
+
+    @cached_property
+    def uri(self) -> str:
+        """Where ``origin`` lies, without user, secret and query; empty for this machine."""
+        return public_uri(self.line("config", "--get", "remote.origin.url") or "")
 
     def missing(self, commit: str) -> frozenset[str]:
         """The objects of a commit's tree that a partial clone does not have."""
@@ -294,6 +305,25 @@ def discover(path: Path) -> Repository | None:
     bare, inside, shallow = (word == "true" for word in answer)
     work_tree = None if bare or inside else _work_tree(path)
     return Repository(work_tree or path, work_tree, shallow)
+
+
+def public_uri(url: str) -> str:
+    """The address of a remote as a report may name it, empty for a path or what is none.
+
+    Every part that may hold a secret is dropped; ``git@host:path`` becomes ``ssh://host/path``.
+    """
+    short = _SCP.fullmatch(url)
+    if short:
+        url = f"ssh://{short[1]}/{short[2].lstrip('/')}"
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return ""
+    if parts.scheme not in ("https", "http", "ssh", "git") or not _HOST.fullmatch(host):
+        return ""
+    at = f":{port}" if port else ""
+    return f"{parts.scheme}://{host}{at}{quote(parts.path, safe='/%-._~')}"
 
 
 def _work_tree(path: Path) -> Path | None:

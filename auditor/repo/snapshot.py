@@ -148,6 +148,7 @@ class Snapshot:
             python_files=len(listed),
             read_files=len(listed - self._reasons.keys()),
             note=self.note,
+            repository=self.repository.uri if self.repository and self.side == "fork" else "",
         )
 
     def _stored_id(self, path: str) -> str | None:

@@ -8,11 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from auditor.formats.sarif import document, render
+from auditor.formats.verdict import decide
+from auditor.rulebook import load
 from tests.benchmarks.audits import Found
 from tests.benchmarks.gated import find_gates
 from tests.benchmarks.launches import starts
 from tests.benchmarks.mutants import Unfit, mutate
 from tests.benchmarks.rename import names_of, new_names, renamed
+from tests.benchmarks.sarif import made_up
 from tests.benchmarks.score import judge, truth
 
 POOL = b'''\
@@ -175,3 +179,13 @@ def test_the_text_of_a_script_says_what_is_to_be_found() -> None:
         (3, {(3, "--tp"), (4, "--dp"), (4, "--trust-remote-code")}),
         (6, {(7, "--port")}),
     ]
+
+
+def test_made_up_findings_are_distinct_and_written_as_the_document_that_is_timed() -> None:
+    rules = load().rules
+    report = made_up(200, rules)
+    places = {(f.hit.where.symbol.path, f.hit.where.line) for f in report.findings}
+    assert len(places) == len({f.fingerprint for f in report.findings}) == 200
+    assert {f.rule for f in report.findings} == {rule.id for rule in rules}
+    verdict = decide(report, "high", False)
+    assert json.loads(render(report, verdict, rules)) == document(report, verdict, rules)

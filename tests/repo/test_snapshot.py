@@ -9,7 +9,7 @@ import pytest
 
 from auditor.errors import Unreadable, UsageProblem
 from auditor.repo.files import MAX_PYTHON
-from auditor.repo.snapshot import Snapshot, open_fork, open_revision
+from auditor.repo.snapshot import Snapshot, open_fork, open_reference, open_revision
 
 POOL = "python/sglang/srt/mem_cache/pool.py"
 FILES = {POOL: "a = 1\n", "python/sglang/srt/b.py": "b = 1\n", "docs/guide.md": "text\n"}
@@ -316,6 +316,45 @@ def test_dubious_ownership_names_the_folder_to_allow(tiny_repository):
         open_fork(repository.top / "python")
     assert f"git config --global --add safe.directory {repository.top}" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("https://git.example.org/team/sglang.git", "https://git.example.org/team/sglang.git"),
+        (
+            "https://bot:s3cret@git.example.org:8443/a b?token=t#f",
+            "https://git.example.org:8443/a%20b",
+        ),
+        ("git@git.example.org:team/sglang.git", "ssh://git.example.org/team/sglang.git"),
+        ("git.example.org:/team/sglang", "ssh://git.example.org/team/sglang"),
+        ("ssh://bot@git.example.org/team", "ssh://git.example.org/team"),
+        ("/srv/git/sglang.git", ""),
+        ("file:///srv/git/sglang.git", ""),
+        ("../sglang", ""),
+        ("mirror:team/sglang", ""),
+        ("https://localhost/sglang", ""),
+        ("https://[::1/x", ""),
+        ("https://git.example.org:port/x", ""),
+        ("https://<script>.example.org/x", ""),
+        ("ext::sh -c touch% /tmp/x", ""),
+        ("", ""),
+    ],
+)
+def test_the_repository_is_named_without_secrets_and_places_of_this_machine(
+    tiny_repository, url, told
+):
+    repository = tiny_repository(FILES)
+    if url:
+        repository.git("config", "remote.origin.url", url)
+    assert open_fork(repository.top).info().repository == told
+
+
+def test_only_the_fork_names_its_repository(tiny_repository, tmp_path):
+    repository = tiny_repository(FILES)
+    repository.git("config", "remote.origin.url", "https://git.example.org/x")
+    fork = open_fork(repository.top)
+    assert open_reference("v0.5.9", "upstream", fork, tmp_path).info().repository == ""
 
 
 def test_sources_and_roles():

@@ -1,0 +1,145 @@
+"""The report as GitHub's Markdown, for a job summary or a comment on a pull request."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from auditor.formats.order import HOW_TO_SHOW, origin, rank
+from auditor.formats.text import printable
+from auditor.formats.verdict import Verdict
+from auditor.model import Finding, Report, SideInfo, Skipped
+
+# A comment holds 65,536 characters; a job summary 1 MiB.
+MOST_CHARACTERS = 65_000
+_LONGEST_CELL = 600
+_RESERVED = 300  # characters of the line on what is left out
+
+_MARKUP = re.compile(r"[\\`*_\[\]<>&|~$@#]|:(?=//)|(?<=[Ww]{3})\.|(?<=GH)-(?=\d)")
+# What GitHub looks for once the Markdown is rendered, to notify people and to refer to tickets; a
+# space of no width stops it.
+_REFERENCE = {"@": "&#64;&#8203;", "#": "&#35;&#8203;", "-": "&#45;&#8203;"}
+
+
+def render(report: Report, verdict: Verdict) -> str:
+    """The verdict, what is new, what was accepted, hidden and skipped; bounded in length."""
+    page = _Page()
+    page.add([f"## audit: {_prose(verdict.line())}", "", _sides(report)])
+    active = sorted((f for f in report.findings if f.disposition == "active"), key=rank)
+    accepted = sorted((f for f in report.findings if f.disposition != "active"), key=rank)
+    table = ["| severity | where | what | origin |", "| --- | --- | --- | --- |"]
+    page.section("New findings", "new findings", map(_row, active), len(active), table)
+    page.section("Accepted", "accepted findings", map(_accepted, accepted), len(accepted))
+    hidden = sum(report.hidden.values())
+    page.section("Hidden", "kinds of hidden findings", _hidden(report), hidden)
+    warnings = [f"- {_prose(warning)}" for warning in report.warnings]
+    page.section("Warnings", "warnings", warnings, len(warnings))
+    skipped = sorted(report.skipped)
+    page.section("Skipped", "skipped places", map(_skipped, skipped), len(skipped))
+    if report.checked:
+        whole = sum(entry.held == entry.total for entry in report.checked)
+        page.add(["", f"In order: {whole:,} of {len(report.checked):,} checked."])
+    return page.text()
+
+
+class _Page:
+    """Lines within the bound; the last one counts what did not fit."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.room = MOST_CHARACTERS - _RESERVED
+        self.left_out: list[str] = []
+
+    def add(self, lines: Sequence[str]) -> bool:
+        """Adds all of the lines, or none of them where they do not fit."""
+        size = sum(len(line) + 1 for line in lines)
+        if size > self.room:
+            return False
+        self.lines += lines
+        self.room -= size
+        return True
+
+    def section(
+        self, title: str, noun: str, rows: Iterable[str], total: int, head: Sequence[str] = ()
+    ) -> None:
+        """A heading with a count and the rows under it, as many as fit; nothing for no rows."""
+        lines = ["", f"### {title} · {total:,}", "", *head]
+        shown = 0
+        entries = list(rows)
+        for row in entries:
+            if not self.add([*lines, row]):
+                break
+            lines = []
+            shown += 1
+        if shown < len(entries):
+            self.left_out.append(f"{len(entries) - shown:,} {noun}")
+
+    def text(self) -> str:
+        if self.left_out:
+            told = f"Left out, since a page holds {MOST_CHARACTERS:,} characters:"
+            self.lines += ["", f"{told} {', '.join(self.left_out)}."]
+        return "\n".join(self.lines) + "\n"
+
+
+def _prose(text: str, longest: int = 10 * _LONGEST_CELL) -> str:
+    """Text of the tree that is shown as it is: no markup, link, mention, reference or cell end."""
+    clean = printable(text)
+    if len(clean) > longest:
+        clean = clean[:longest] + "…"
+    return _MARKUP.sub(_entity, clean)
+
+
+def _entity(match: re.Match[str]) -> str:
+    # An entity is never structure (CommonMark 0.31, 2.5), so one form does for every place.
+    character = match[0]
+    if character == "_":
+        return "\\_"
+    if character in _REFERENCE:
+        return _REFERENCE[character]
+    return f"&#{ord(character)};"
+
+
+def _code(text: str) -> str:
+    return f"<code>{_prose(text, _LONGEST_CELL)}</code>"
+
+
+def _sides(report: Report) -> str:
+    others = (report.upstream, report.base, *report.targets)
+    return " · ".join(_side(side) for side in (report.fork, *others) if side is not None)
+
+
+def _side(side: SideInfo) -> str:
+    name = "merge base" if side.side == "base" else side.side
+    commit = f" ({side.commit[:10]})" if side.commit else ""
+    return f"{name} {_code(side.ref)}{commit}"
+
+
+def _row(finding: Finding) -> str:
+    hit, where = finding.hit, finding.hit.where
+    place = _code(f"{where.symbol.path}:{where.line}")
+    if where.symbol.qualname:
+        place += f"<br>{_code(where.symbol.qualname)}"
+    what = f"**{_prose(finding.rule)}** {_prose(hit.message, _LONGEST_CELL)}"
+    if hit.fix:
+        what += f"<br>To do: {_prose(hit.fix, _LONGEST_CELL)}"
+    reach = "" if hit.reach == "live" else f", reach {hit.reach}"
+    certain = f"{finding.severity}<br>{hit.confidence} confidence{reach}"
+    return f"| {certain} | {place} | {what} | {_prose(origin(finding), _LONGEST_CELL)} |"
+
+
+def _accepted(finding: Finding) -> str:
+    where = finding.hit.where
+    place = _code(f"{where.symbol.path}:{where.line}")
+    reason = f": {_prose(finding.disposition_reason, _LONGEST_CELL)}"
+    told = finding.disposition + (reason if finding.disposition_reason else "")
+    return f"- {finding.severity} {place} {_prose(finding.rule)} · {told}"
+
+
+def _hidden(report: Report) -> Iterator[str]:
+    for reason, number in sorted(report.hidden.items()):
+        yield f"- {number:,} {_prose(HOW_TO_SHOW.get(reason, reason))}"
+
+
+def _skipped(entry: Skipped) -> str:
+    reason = _prose(entry.reason, _LONGEST_CELL)
+    return f"- {entry.side}, {_prose(entry.stage)}: {_code(entry.path)} {reason}"
