@@ -161,7 +161,9 @@ serve:
         ("Makefile", MAKEFILE, {"above": (2, 3, 4)}),
     ],
 )
-def test_comments_on_lines_of_their_own(path: str, text: str, expected: dict) -> None:
+def test_comments_on_lines_of_their_own(
+    path: str, text: str, expected: dict[str, tuple[int, int, int]]
+) -> None:
     assert spans(path, text) == expected
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -94,7 +95,7 @@ EDITS = (
 
 @given(st.lists(st.tuples(st.sampled_from(EDITS), st.randoms()), min_size=1, max_size=5))
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
-def test_edits_beside_the_anchor_change_no_fingerprint(edits: list) -> None:
+def test_edits_beside_the_anchor_change_no_fingerprint(edits: list[Any]) -> None:
     files = dict(FILES)
     for edit, chance in edits:
         path = chance.choice(sorted(files))
