@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -126,7 +126,8 @@ def accept(findings: Sequence[Finding], wanted: Wanted, book: Rulebook, scope: S
     package = {scope.trees[0][0].report_path(path): path for path in scope.trees[0][1]}
     judged = _Judged(scope, package)
     comments = _Comments(scope, package)
-    marks = list(comments.marks()) if wanted.comments else []
+    found_in = {finding.hit.where.symbol.path for finding in findings}
+    marks = list(comments.marks(found_in)) if wanted.comments else []
     outcome = suppress.suppress(
         findings,
         marks,
@@ -203,12 +204,17 @@ class _Comments:
         self.left = MOST_BYTES
         self.theirs = [read for read in scope.trees[1:] if read[0].side in ("upstream", "base")]
 
-    def marks(self) -> Iterator[suppress.Mark]:
-        """All suppressions in comments of the fork's files."""
+    def marks(self, found_in: Collection[str]) -> Iterator[suppress.Mark]:
+        """The suppressions in comments of the fork's files.
+
+        A file of upstream's own is looked at only where something is ``found_in`` it.
+        """
         fork = self.scope.trees[0][1]
         for path, inner in self.package.items():
-            if path not in self.scope.unread:
-                found = self._speaking(path, fork[inner], self._python)
+            data = fork[inner]
+            own = all(sources.get(inner) != data for _, sources in self.theirs)
+            if path not in self.scope.unread and (own or path in found_in):
+                found = self._speaking(path, data, self._python)
                 yield from suppress.marks(path, found, self._package_texts(inner) if found else ())
         if self.scope.launches:
             yield from self._of_scripts()

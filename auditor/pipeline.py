@@ -251,7 +251,8 @@ def audit_sources(
     trees = list(zip(snapshots, sides.sources, strict=True))
     served = _served(Scripts(), book.rules, trees, around, None, always=True)
     skipped = {*outcome.skipped, *served.skipped}
-    scope = _scope(trees, book.rules, around, Scripts(), served, skipped)
+    compared = trees[:1] if upstream is None else trees
+    scope = _scope(compared, book.rules, around, Scripts(), served, skipped)
     wanted = acceptance.Wanted(ignores=ignores.of_example(fork.get("audit.toml", "")))
     accepted = acceptance.accept((*outcome.findings, *served.findings), wanted, book, scope)
     return Report(
