@@ -89,6 +89,19 @@ _OPTIONS: dict[str, Callable[[F], F]] = {
         multiple=True,
         help=f"Only findings of these origins: {ORIGIN.replace('|', ', ')}.",
     ),
+    "since": click.option(
+        "--since",
+        metavar="REV",
+        help="Only findings in what the fork changed since this revision of it.",
+    ),
+    "baseline": click.option(
+        "--baseline",
+        metavar="FILE",
+        help="Accept the findings that this file lists (audit baseline).",
+    ),
+    "no_suppress": click.option(
+        "--no-suppress", is_flag=True, help="Give '# audit: ignore' comments no effect."
+    ),
     "output": click.option(
         "-o",
         "--output",
@@ -128,7 +141,10 @@ _OPTIONS: dict[str, Callable[[F], F]] = {
     ),
 }
 
-_OF_THE_FORK = ("root", "upstream", "rev", "target", "serve", "config", "isolated")
+_OF_THE_FORK = (
+    *("root", "upstream", "rev", "target", "serve", "config", "isolated", "since", "baseline"),
+)
+_OF_A_REPORT = ("output", "fail_on", "strict", "baseline", "verbose", "color")
 
 
 def run_options(*names: str) -> Callable[[F], F]:
@@ -191,7 +207,7 @@ def explain(context: click.Context, /, subject: str, report: Path | None, **_: o
     settings = _settings(context)
     screen = _screen(settings)
     book = rulebook.load(settings.rules_dirs)
-    if not pages.is_fingerprint(subject) or any(rule.id == subject for rule in book.rules):
+    if not pages.is_fingerprint(subject) or book.find(subject):
         _show(pages.rule_page(book.rule(subject), screen))
         return 0
     saved = report or _last_report(settings.root)
@@ -262,6 +278,85 @@ def serve_scripts(
     return _deliver(settings, report, command, found)
 
 
+@cli.group()
+def baseline() -> None:
+    """Keep a list of findings that are accepted, for --baseline."""
+
+
+_WRITTEN = click.argument("file", type=click.Path(path_type=Path))
+
+
+@baseline.command("write")
+@_WRITTEN
+@run_options(*(name for name in _OPTIONS if name not in _OF_A_REPORT))
+@click.pass_context
+def baseline_write(context: click.Context, /, file: Path, **_: object) -> int:
+    """Accept all that is found now: add it to FILE, and take out what is gone."""
+    return _baseline(context, file, prune=False)
+
+
+@baseline.command("prune")
+@_WRITTEN
+@run_options(*(name for name in _OPTIONS if name not in _OF_A_REPORT))
+@click.pass_context
+def baseline_prune(context: click.Context, /, file: Path, **_: object) -> int:
+    """Take out of FILE what is found no more; add nothing."""
+    return _baseline(context, file, prune=True)
+
+
+@baseline.command("show")
+@_WRITTEN
+@run_options("color")
+@click.pass_context
+def baseline_show(context: click.Context, /, file: Path, **_: object) -> int:
+    """List what FILE accepts."""
+    from auditor.formats import explain as pages
+    from auditor.triage.baseline import load
+
+    _show(pages.baseline_table(load(file), _screen(_settings(context))))
+    return 0
+
+
+def _baseline(context: click.Context, file: Path, prune: bool) -> int:
+    """Runs the audit and brings a baseline up to date; the status is never that of findings.
+
+    Nothing is written where the audit could not decide: what was not read would seem to be gone.
+    """
+    import msgspec
+
+    from auditor import rulebook
+    from auditor.formats.verdict import decide
+    from auditor.pipeline import run
+    from auditor.triage import baseline as baselines
+
+    there = prune or os.path.lexists(file)
+    before = baselines.load(file) if there else ()
+    settings = msgspec.structs.replace(_settings(context), baseline=file if there else None)
+    with _Progress(settings) as progress, _no_cycle_search():
+        report = run(_request(settings), progress)
+    undecided = decide(report, "never", False).undecided
+    if undecided:
+        _tell(f"audit: {file} is left as it was: could not decide: {'; '.join(undecided)}")
+        return 3
+    gone = report.baseline.stale if report.baseline else ()
+    if prune:
+        after = baselines.remaining(before, gone)
+    else:
+        names = rulebook.load(settings.rules_dirs).names()
+        after = baselines.renewed(before, gone, report.findings, names)
+    text = baselines.dump(after)
+    try:
+        if not there or file.read_bytes() != text.encode():
+            _write(file, text)
+    except (OSError, ValueError) as problem:
+        reason = getattr(problem, "strerror", None) or problem
+        raise UsageProblem(f"cannot write {file}: {reason}") from problem
+    added = len(after) - (len(before) - len(gone))
+    if not settings.quiet:
+        _show(f"{file}: {len(after):,} accepted, {added:,} added, {len(gone):,} taken out\n")
+    return 0
+
+
 @cli.command()
 @click.argument("folder", required=False, type=click.Path(path_type=Path))
 @run_options(*(name for name in _OPTIONS if name not in _OF_THE_FORK))
@@ -307,13 +402,16 @@ def _settings(context: click.Context, root: Path | None = None) -> Settings:
 
     taken = {parameter.name for parameter in context.command.params}
     given: dict[str, Any] = {}
-    for level in filter(None, (context.parent, context)):
+    levels = [context]
+    while levels[0].parent is not None:
+        levels.insert(0, levels[0].parent)
+    for level in levels:
         for name, value in level.params.items():
             if level.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
                 continue
             if name not in taken:
                 option = "-C" if name == "root" else f"--{name.replace('_', '-')}"
-                raise UsageProblem(f"{option} means nothing to 'audit {context.info_name}'")
+                raise UsageProblem(f"{option} means nothing to '{context.command_path}'")
             given[name.replace("_", "-")] = value
     return settle(
         {key: value for key, value in given.items() if key in OPTIONS},
@@ -353,6 +451,10 @@ def _request(settings: Settings) -> AuditRequest:
         cache=_cache(),
         configuration=settings.configuration,
         serve=Scripts(settings.serve, settings.serve_base, settings.serve_trusted),
+        since=settings.since,
+        baseline=settings.baseline,
+        comments=settings.comments,
+        ignores=settings.ignores,
     )
 
 

@@ -16,6 +16,8 @@ from auditor.errors import UsageProblem
 from auditor.formats import NAMES
 from auditor.formats.verdict import FailOn
 from auditor.model import CONFIDENCES, ORIGINS, SEVERITIES, Confidence, Origin
+from auditor.triage.ignores import Ignore
+from auditor.triage.ignores import read as read_ignores
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -50,6 +52,9 @@ OPTIONS: dict[str, Option] = {
     "min-confidence": Option("choice", CONFIDENCES),
     "fail-on": Option("choice", (*SEVERITIES, "never")),
     "origin": Option("choices", ORIGINS),
+    "since": Option("text"),
+    "baseline": Option("text"),
+    "no-suppress": Option("flag"),
     "output": Option("texts"),
     "rules": Option("texts"),
     "strict": Option("flag"),
@@ -62,7 +67,7 @@ OPTIONS: dict[str, Option] = {
 # What decides on the findings and the exit status: listed in the report.
 _DECISIVE = (
     *("upstream", "rev", "target", "serve", "select", "ignore", "min-confidence", "fail-on"),
-    *("origin", "rules", "strict"),
+    *("origin", "since", "baseline", "no-suppress", "rules", "strict"),
 )
 
 
@@ -77,7 +82,7 @@ class Settings(msgspec.Struct, frozen=True):
     """All settings of a run; ``configuration`` says which are in force and where they come from.
 
     ``serve`` are paths from ``serve_base``; ``serve_trusted`` says that a user named them, not the
-    fork.
+    fork. ``ignore`` are ids of rules that are not run, ``ignores`` the suppressions beside them.
     """
 
     root: Path
@@ -92,6 +97,10 @@ class Settings(msgspec.Struct, frozen=True):
     min_confidence: Confidence = "medium"
     fail_on: FailOn = "high"
     origins: tuple[Origin, ...] = ()
+    since: str | None = None
+    baseline: Path | None = None
+    comments: bool = True
+    ignores: tuple[Ignore, ...] = ()
     outputs: tuple[Output, ...] = (Output("table", None),)
     rules_dirs: tuple[Path, ...] = ()
     strict: bool = False
@@ -138,9 +147,13 @@ def settle(
         raise UsageProblem(f"-C {root}: there is no such folder")
     values: dict[str, Any] = {}
     origin: dict[str, str] = {}
+    ignores: tuple[Ignore, ...] = ()
     source = _source(root, file, isolated)
     if source:
-        for key, value in _table(source).items():
+        for key, given_value in _table(source).items():
+            value = given_value
+            if key == "ignore":
+                value, ignores = _suppressions(source, value)
             values[key] = _configured(source, key, value)
             origin[key] = source.name
     for key, value in given.items():
@@ -164,6 +177,10 @@ def settle(
         min_confidence=cast(Confidence, values.get("min-confidence", defaults.min_confidence)),
         fail_on=cast(FailOn, values.get("fail-on", defaults.fail_on)),
         origins=cast("tuple[Origin, ...]", tuple(values.get("origin", ()))),
+        since=values.get("since"),
+        baseline=Path(values["baseline"]) if "baseline" in values else None,
+        comments=not values.get("no-suppress", False),
+        ignores=ignores,
         outputs=outputs,
         rules_dirs=tuple(Path(folder) for folder in values.get("rules", ())),
         strict=values.get("strict", False),
@@ -296,6 +313,10 @@ def _configured(source: _Source, key: str, value: object) -> object:
         return [_output_from(folder, text) for text in cast("list[str]", checked)]
     if key == "rules":
         return [_rules_folder(source, where, text) for text in cast("list[str]", checked)]
+    if key == "baseline":
+        if source.tree:
+            _inside(source.tree, folder / cast(str, checked), where, cast(str, checked))
+        return str(folder / cast(str, checked))
     if key == "serve" and source.tree:
         for text in cast("list[str]", checked):
             _inside(source.tree, folder / text, where, text)
@@ -304,6 +325,17 @@ def _configured(source: _Source, key: str, value: object) -> object:
     if key == "target":
         return [_reference(source, where, text) for text in cast("list[str]", checked)]
     return checked
+
+
+def _suppressions(source: _Source, value: object) -> tuple[object, tuple[Ignore, ...]]:
+    """What ``ignore`` holds, apart: the ids of rules not to run, and the tables."""
+    if not isinstance(value, list):
+        return value, ()
+    tables = [item for item in value if isinstance(item, dict)]
+    brought_by: Literal["fork", "user"] = "fork" if source.tree else "user"
+    text = _bytes(source).decode("utf-8") if tables else ""
+    ids = [item for item in value if not isinstance(item, dict)]
+    return ids, read_ignores(tables, text, source.name, brought_by)
 
 
 def _output_from(folder: Path, text: str) -> str:

@@ -95,6 +95,58 @@ class Finding(msgspec.Struct, frozen=True):
     disposition_reason: str = ""
 
 
+class Comment(msgspec.Struct, frozen=True, order=True):
+    """A comment of a file, from its sign on, and the lines of the statement that it belongs to."""
+
+    line: int
+    column: int
+    text: str
+    first: int
+    last: int
+
+
+class BaselineEntry(msgspec.Struct, frozen=True, order=True, forbid_unknown_fields=True):
+    """A finding that was accepted once; ``path`` and ``symbol`` only say where it was then.
+
+    ``fingerprint`` is without what told equal findings of one run apart.
+    """
+
+    rule: str
+    fingerprint: str
+    path: str
+    symbol: str
+
+
+class Baseline(msgspec.Struct, frozen=True):
+    """What a baseline did in a run; ``stale`` are entries that match nothing any more."""
+
+    name: str
+    entries: int
+    absorbed: int
+    stale: tuple[BaselineEntry, ...] = ()
+
+
+class Suppression(msgspec.Struct, frozen=True, order=True):
+    """A suppression in force: where it stands, what it accepts and why.
+
+    ``applies_to`` and ``symbol`` bound a configured one (a glob of paths, a qualified name), empty
+    for anything. ``brought_by`` tells a comment that upstream's same file has from the fork's own,
+    and the user's configuration from the fork's. ``matched`` counts findings, before any filter.
+    """
+
+    path: str
+    line: int
+    column: int
+    rules: tuple[str, ...]
+    reason: str
+    source: Literal["comment", "configuration"]
+    brought_by: Literal["fork", "upstream", "user"]
+    applies_to: str = ""
+    symbol: str = ""
+    expires: str | None = None
+    matched: int = 0
+
+
 class FileChange(msgspec.Struct, frozen=True, order=True):
     """How one file differs from upstream; ``added``/``removed`` are lines, None for binary or huge.
 
@@ -258,3 +310,5 @@ class Report(msgspec.Struct, frozen=True):
     timings: dict[str, float]
     launches: tuple[Launch, ...] = ()
     undecided: tuple[str, ...] = ()
+    suppressions: tuple[Suppression, ...] = ()
+    baseline: Baseline | None = None

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from auditor import __version__
+from auditor import __version__, acceptance
 from auditor.beside import Beside
 from auditor.checks import CHECKS
 from auditor.errors import UsageProblem
@@ -31,12 +31,16 @@ from auditor.model import (
 from auditor.repo import changes as changes_of
 from auditor.repo import history as history_of
 from auditor.repo.scripts import Scripts, Surroundings, surroundings
+from auditor.repo.since import Since
 from auditor.repo.snapshot import Snapshot, open_fork, open_reference, open_revision
 from auditor.rulebook import Rule, Rulebook
 from auditor.rulebook import load as load_rules
 from auditor.source.results import ResultStore, content_key
 from auditor.source.store import FactStore
+from auditor.triage import baseline as baselines
+from auditor.triage import ignores
 from auditor.triage.findings import hidden_counts, origin_of, triage
+from auditor.triage.suppress import CHECK as SUPPRESSIONS
 from auditor.views import Sides
 from auditor.witnesses import Witnesses, defects
 
@@ -44,7 +48,7 @@ if TYPE_CHECKING:
     from auditor.tables.facts import Tables
 
 Progress = Callable[[str, int, int], None]
-Read = tuple[Snapshot, Mapping[str, bytes]]
+Read = acceptance.Read
 """A side and its Python files by package-relative path."""
 
 
@@ -52,7 +56,8 @@ class AuditRequest(msgspec.Struct, frozen=True):
     """All that decides on a run.
 
     ``upstream`` None is a UsageProblem that names the closest tag. ``origins`` empty means all.
-    ``cache`` None keeps nothing beyond the run.
+    ``cache`` None keeps nothing beyond the run. ``since`` is a revision of the fork: only findings
+    in what changed since. ``comments`` False gives suppressions in comments no effect.
     """
 
     root: Path
@@ -68,6 +73,10 @@ class AuditRequest(msgspec.Struct, frozen=True):
     cache: Path | None = None
     configuration: dict[str, str] = {}
     serve: Scripts = Scripts()
+    since: str | None = None
+    baseline: Path | None = None
+    comments: bool = True
+    ignores: tuple[ignores.Ignore, ...] = ()
 
 
 def _silent(stage: str, done: int, total: int) -> None:
@@ -79,9 +88,11 @@ def run(request: AuditRequest, progress: Progress = _silent) -> Report:
     clock = _Clock(progress)
     book = load_rules(request.rules_dirs)
     rules = chosen(book, request.select, request.ignore)
+    wanted = _wanted(request)
     with clock.stage("open"):
         fork = open_fork(request.root, request.rev)
         cache = request.cache or Path()
+        since = Since(fork, request.since, request.cache) if request.since else None
         upstream = _open_upstream(request, fork, cache)
         targets = [open_reference(ref, "target", fork, cache) for ref in request.targets]
         past = history_of.history(fork, upstream)
@@ -113,8 +124,14 @@ def run(request: AuditRequest, progress: Progress = _silent) -> Report:
             behind=past.behind,
             history_note=past.note,
         )
-    shown, hidden = _filter((*outcome.findings, *served.findings), request)
     skipped = {*outcome.skipped, *unread, *_unread(snapshots), *served.skipped}
+    with clock.stage("accept"):
+        trees = list(zip(snapshots, sides.sources, strict=True))
+        scope = _scope(trees, rules, around, request.serve, served, skipped)
+        findings = (*outcome.findings, *served.findings)
+        accepted = acceptance.accept(findings, wanted, book, scope)
+        shown, hidden = _filter(accepted.findings, request, scope, since)
+    skipped |= {*accepted.skipped}
     return Report(
         tool_version=__version__,
         fork=fork.info(),
@@ -126,11 +143,13 @@ def run(request: AuditRequest, progress: Progress = _silent) -> Report:
         hidden=hidden,
         checked=(*outcome.checked, *served.checked),
         skipped=tuple(sorted(skipped)),
-        warnings=tuple(filter(None, (warning, served.note))),
+        warnings=tuple(filter(None, (warning, served.note, accepted.warning))),
         configuration=request.configuration,
         timings=clock.spent,
         launches=served.launches,
         undecided=served.undecided,
+        suppressions=accepted.suppressions,
+        baseline=accepted.baseline,
     )
 
 
@@ -144,10 +163,12 @@ def run_serve(
     """
     clock = _Clock(progress)
     book = load_rules(request.rules_dirs)
-    rules = chosen(book, request.select, request.ignore)
+    rules = [r for r in chosen(book, request.select, request.ignore) if r.check not in CHECKS]
+    wanted = _wanted(request)
     with clock.stage("open"):
         fork, upstream = _open_to_serve(request)
         cache = request.cache or Path()
+        since = Since(fork, request.since, request.cache) if request.since else None
         targets = [open_reference(ref, "target", fork, cache) for ref in request.targets]
         others = [*([upstream] if upstream is not None else []), *targets]
     with clock.stage("read"):
@@ -162,7 +183,11 @@ def run_serve(
     undecided = served.undecided
     if not served.launches and not tables:
         undecided = ("no start of a server was found", *undecided)
-    shown, hidden = _filter(served.findings, request)
+    skipped = {*served.skipped, *noted, *_unread((fork, *others))}
+    with clock.stage("accept"):
+        scope = _scope(trees, rules, around, request.serve, served, skipped)
+        accepted = acceptance.accept(served.findings, wanted, book, scope)
+        shown, hidden = _filter(accepted.findings, request, scope, since)
     report = Report(
         tool_version=__version__,
         fork=fork.info(),
@@ -173,12 +198,14 @@ def run_serve(
         findings=tuple(shown),
         hidden=hidden,
         checked=served.checked,
-        skipped=tuple(sorted({*served.skipped, *noted, *_unread((fork, *others))})),
-        warnings=tuple(filter(None, (served.note,))),
+        skipped=tuple(sorted({*skipped, *accepted.skipped})),
+        warnings=tuple(filter(None, (served.note, accepted.warning))),
         configuration=request.configuration,
         timings=clock.spent,
         launches=served.launches,
         undecided=undecided,
+        suppressions=accepted.suppressions,
+        baseline=accepted.baseline,
     )
     return report, found
 
@@ -208,7 +235,8 @@ def audit_sources(
 ) -> Report:
     """Audit files given as text, unfiltered; ``upstream`` None means the fork itself.
 
-    For rule examples and tests: no history, no cache.
+    For rule examples and tests: no history, no cache; the suppressions of an ``audit.toml`` among
+    the files count.
     """
     book = rulebook or load_rules()
     mine = Snapshot.from_sources(fork)
@@ -225,6 +253,11 @@ def audit_sources(
     around = surroundings(mine, [])
     trees = list(zip(snapshots, sides.sources, strict=True))
     served = _served(Scripts(), book.rules, trees, around, None, alone=True, always=True)
+    skipped = {*outcome.skipped, *served.skipped}
+    compared = trees[:1] if upstream is None else trees
+    scope = _scope(compared, book.rules, around, Scripts(), served, skipped)
+    wanted = acceptance.Wanted(ignores=ignores.of_example(fork.get("audit.toml", "")))
+    accepted = acceptance.accept((*outcome.findings, *served.findings), wanted, book, scope)
     return Report(
         tool_version=__version__,
         fork=mine.info(),
@@ -232,14 +265,15 @@ def audit_sources(
         base=None,
         targets=tuple(target.info() for target in newer),
         changes=ChangeSet(()),
-        findings=(*outcome.findings, *served.findings),
+        findings=accepted.findings,
         hidden={},
         checked=(*outcome.checked, *served.checked),
-        skipped=(*outcome.skipped, *served.skipped),
+        skipped=(*outcome.skipped, *served.skipped, *accepted.skipped),
         warnings=(),
         configuration={},
         timings={},
         launches=served.launches,
+        suppressions=accepted.suppressions,
     )
 
 
@@ -297,6 +331,8 @@ class Served(msgspec.Struct, frozen=True):
     launches: tuple[Launch, ...] = ()
     undecided: tuple[str, ...] = ()
     note: str = ""
+    silent: tuple[str, ...] = ()
+    judged: bool = False
 
 
 def _served(
@@ -321,9 +357,10 @@ def _served(
     found = serving.find(scripts, around)
     if not (always or found.launches):
         missing = ("no start of a server was found",) if scripts.paths else ()
-        return Served(skipped=tuple(found.skipped), undecided=missing, note=note)
+        silent = tuple(found.silent)
+        return Served(skipped=tuple(found.skipped), undecided=missing, note=note, silent=silent)
     trees = serving.read_trees(read, cache, alone=alone)
-    mine = [rule for rule in rules if rule.check not in CHECKS]
+    mine = [rule for rule in rules if rule.check not in CHECKS and rule.check != SUPPRESSIONS]
     where = serving.places(scripts, found, around)
     findings, checked, unread = serving.judge(mine, found.launches, trees, where)
     notes = serving.unread_tables(trees) if found.launches else ()
@@ -333,6 +370,36 @@ def _served(
         (*found.skipped, *unread, *notes),
         tuple(found.launches),
         note=note,
+        silent=tuple(found.silent),
+        judged=True,
+    )
+
+
+def _wanted(request: AuditRequest) -> acceptance.Wanted:
+    """What is accepted; a baseline that cannot be read ends the run before it has begun."""
+    if request.baseline is None:
+        return acceptance.Wanted(request.comments, request.ignores)
+    entries = baselines.load(request.baseline)
+    return acceptance.Wanted(request.comments, request.ignores, entries, request.baseline.name)
+
+
+def _scope(
+    trees: Sequence[Read],
+    rules: Sequence[Rule],
+    around: Surroundings,
+    scripts: Scripts,
+    served: Served,
+    skipped: Collection[Skipped],
+) -> acceptance.Scope:
+    return acceptance.Scope(
+        trees,
+        rules,
+        around,
+        scripts,
+        served.launches,
+        served.silent,
+        served.judged,
+        frozenset(row.path for row in skipped if row.side == "fork" and row.path),
     )
 
 
@@ -418,16 +485,21 @@ def _placed(row: Checked, report_path: Callable[[Side, str], str]) -> Checked:
 
 
 def _filter(
-    findings: Sequence[Finding], request: AuditRequest
+    findings: Sequence[Finding],
+    request: AuditRequest,
+    scope: acceptance.Scope,
+    since: Since | None,
 ) -> tuple[list[Finding], dict[str, int]]:
     lowest = CONFIDENCES.index(request.min_confidence)
     shown: list[Finding] = []
-    hidden: dict[str, list[Finding]] = {"min-confidence": [], "origin": []}
+    hidden: dict[str, list[Finding]] = {"min-confidence": [], "origin": [], "since": []}
     for finding in findings:
         if CONFIDENCES.index(finding.hit.confidence) > lowest:
             hidden["min-confidence"].append(finding)
         elif request.origins and finding.origin not in request.origins:
             hidden["origin"].append(finding)
+        elif since and not since.holds(finding.hit.where, scope.in_tree):
+            hidden["since"].append(finding)
         else:
             shown.append(finding)
     return shown, hidden_counts(hidden)

@@ -30,6 +30,7 @@ CheckName = Literal[
     "serve-pairs",
     "serve-config",
     "serve-tree",
+    "suppressions",
 ]
 """The mechanisms a rule page may name; the table of checks is typed by it."""
 
@@ -40,6 +41,7 @@ SINGLE_FILE = "example.py"
 """The path of an example that is given as plain text."""
 
 _RULE_ID = r"^[a-z0-9]+(-[a-z0-9]+)*$"
+_LONGEST_ID = 100  # characters of a made-up id that are compared with the known ones
 _TREE = r"^([a-z0-9]+(-[a-z0-9]+)*)?$"
 _MARK = re.compile(r"#\s*error:\s*\[([a-z0-9-]+(?:\s*,\s*[a-z0-9-]+)*)\]\s*$")
 _MARK_INTENDED = re.compile(r"#\s*error\b\s*:?\s*\[|#\s*error:")
@@ -77,7 +79,10 @@ class Example(msgspec.Struct, frozen=True):
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """One rule page; ``confidence`` is the highest that a finding of the rule may have."""
+    """One rule page; ``confidence`` is the highest that a finding of the rule may have.
+
+    ``aliases`` are ids that the rule had before: whatever names one of them means this rule.
+    """
 
     id: str
     category: Category
@@ -91,6 +96,7 @@ class Rule(msgspec.Struct, frozen=True):
     references: tuple[str, ...]
     valid: tuple[Example, ...]
     invalid: tuple[Example, ...]
+    aliases: tuple[str, ...] = ()
 
 
 class Vocabulary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -171,14 +177,26 @@ class Rulebook(msgspec.Struct, frozen=True):
     vocabulary: Vocabulary
     digest: str
 
+    def find(self, rule_id: str) -> Rule | None:
+        """The rule of that id or alias, None where there is none."""
+        return self.names().get(rule_id)
+
     def rule(self, rule_id: str) -> Rule:
-        """The rule of that id; raises UsageProblem naming the closest ids where there is none."""
-        for rule in self.rules:
-            if rule.id == rule_id:
-                return rule
-        close = difflib.get_close_matches(rule_id, [rule.id for rule in self.rules])
+        """The same; raises UsageProblem naming the closest ids where there is none."""
+        rule = self.find(rule_id)
+        if rule is not None:
+            return rule
+        close = self.close(rule_id)
         way_out = f"; did you mean {' or '.join(close)}?" if close else ""
         raise UsageProblem(f"there is no rule {rule_id!r}{way_out}")
+
+    def close(self, rule_id: str) -> list[str]:
+        """The ids and aliases nearest to one that no rule has."""
+        return difflib.get_close_matches(rule_id[:_LONGEST_ID], self.names())
+
+    def names(self) -> dict[str, Rule]:
+        """Every rule by its id and by each of its aliases."""
+        return {name: rule for rule in self.rules for name in (rule.id, *rule.aliases)}
 
 
 class _Sides(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -206,6 +224,7 @@ class _Page(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     params: dict[str, Param] = {}
     references: list[Text] = []
     tree: Annotated[str, msgspec.Meta(pattern=_TREE)] = ""
+    aliases: list[Annotated[str, msgspec.Meta(pattern=_RULE_ID)]] = []
 
 
 class _UniqueKeyLoader(yaml.CSafeLoader):
@@ -270,8 +289,13 @@ def load(extra_dirs: Sequence[Path] = ()) -> Rulebook:
             if rule.id in pages:
                 raise _problem(path, "id", f"{rule.id!r} is the id of {pages[rule.id][0]} too")
             pages[rule.id] = (path, rule)
+    named: dict[str, Path] = {rule_id: path for rule_id, (path, _) in pages.items()}
     for path, rule in pages.values():
         _check_marks(path, rule, pages.keys())
+        for alias in rule.aliases:
+            if alias in named:
+                raise _problem(path, "aliases", f"{alias!r} is a name of {named[alias]} too")
+            named[alias] = path
     rules = tuple(pages[rule_id][1] for rule_id in sorted(pages))
     return Rulebook(rules=rules, vocabulary=vocabulary, digest=digest.hexdigest())
 
@@ -345,6 +369,7 @@ def _rule(path: Path, page: _Page) -> Rule:
         references=tuple(page.references),
         valid=_examples(path, "valid", page.valid, page.tree),
         invalid=_examples(path, "invalid", page.invalid, page.tree),
+        aliases=tuple(page.aliases),
     )
 
 

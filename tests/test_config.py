@@ -39,6 +39,9 @@ ignore = "c-rule, d-rule"
 min-confidence = "low"
 fail-on = "never"
 origin = ["introduced", "regressed"]
+since = "main~2"
+baseline = "base.json"
+no-suppress = true
 output = ["json"]
 rules = "more"
 strict = true
@@ -59,6 +62,8 @@ def test_every_option_can_be_configured_and_is_reported(tmp_path: Path) -> None:
     assert (settings.select, settings.ignore) == (("a-rule", "b-rule"), ("c-rule", "d-rule"))
     assert (settings.min_confidence, settings.fail_on) == ("low", "never")
     assert settings.origins == ("introduced", "regressed")
+    assert (settings.since, settings.baseline) == ("main~2", root / "base.json")
+    assert not settings.comments
     assert settings.outputs == (Output("json", None),)
     assert settings.rules_dirs == (root / "more",)
     assert (settings.strict, settings.jobs, settings.color) == (True, 2, False)
@@ -73,6 +78,9 @@ def test_every_option_can_be_configured_and_is_reported(tmp_path: Path) -> None:
         "min-confidence": "low (audit.toml)",
         "fail-on": "never (audit.toml)",
         "origin": "introduced, regressed (audit.toml)",
+        "since": "main~2 (audit.toml)",
+        "baseline": "base.json (audit.toml)",
+        "no-suppress": "yes (audit.toml)",
         "rules": "more (audit.toml)",
         "strict": "yes (audit.toml)",
     }
@@ -172,7 +180,7 @@ def test_a_file_that_is_a_link_out_of_the_tree_a_folder_or_a_pipe_is_not_read(
 OUTSIDE = ["../outside", "link", "{outside}", "link/below", "loop"]
 
 
-@pytest.mark.parametrize("key", ["rules", "upstream", "target"])
+@pytest.mark.parametrize("key", ["rules", "upstream", "target", "baseline"])
 @pytest.mark.parametrize("value", OUTSIDE)
 def test_the_trees_own_file_reads_nothing_outside_of_the_tree(
     tmp_path: Path, key: str, value: str

@@ -84,12 +84,18 @@ def test_the_finding_it_shows_is_one_of_the_demo(
 
 
 def test_the_configuration_it_shows_is_accepted(tmp_path: Path) -> None:
-    [shown] = blocks("toml")
+    shown, accepting = blocks("toml")
     (tmp_path / "audit.toml").write_text(shown)
     (tmp_path / "tools" / "audit-rules").mkdir(parents=True)
     settings = settle({}, tmp_path)
     assert settings.upstream == "v0.5.17"
     assert settings.origins == ("introduced", "regressed", "unknown")
+    (tmp_path / "audit.toml").write_text(accepting)
+    settings = settle({}, tmp_path)
+    assert settings.baseline == tmp_path / "audit-baseline.json"
+    [ignore] = settings.ignores
+    assert load().find(ignore.rule)
+    assert ignore.holds("python/sglang/srt/speculative/a/b.py", "DraftWorker.draft")
 
 
 def test_what_it_links_to_exists() -> None:

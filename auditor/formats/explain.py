@@ -1,4 +1,4 @@
-"""The pages of `audit explain`: a rule with its examples, a finding with its source lines."""
+"""The pages of `audit explain`, `audit rules` and `audit baseline show`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tabulate import tabulate
 
 from auditor.errors import UsageProblem
 from auditor.formats.json import FindingRecord
-from auditor.formats.text import Paint, Screen, printable, scrub, wrap
-from auditor.model import SEVERITIES
+from auditor.formats.text import Paint, Screen, count, printable, scrub, wrap
+from auditor.model import SEVERITIES, BaselineEntry
 from auditor.rulebook import Example, Rule
 
 _PROSE = 100
@@ -68,6 +68,19 @@ def rule_table(rules: Sequence[Rule], screen: Screen) -> str:
     return "\n".join(line.rstrip() for line in table.split("\n")) + "\n"
 
 
+def baseline_table(entries: Sequence[BaselineEntry], screen: Screen) -> str:
+    """What a baseline accepts, by rule and then by place."""
+    paint = Paint(screen.colour)
+    rows = []
+    for entry in sorted(entries, key=lambda e: (e.rule, e.path, e.symbol, e.fingerprint)):
+        place = f"{entry.path} {entry.symbol}".rstrip()
+        rows.append(
+            [paint.bold(printable(entry.rule)), printable(entry.fingerprint), printable(place)]
+        )
+    lines = [tabulate(rows, tablefmt="plain", disable_numparse=True)] if rows else []
+    return "\n".join((*lines, f"{count(len(rows), 'finding')} accepted")) + "\n"
+
+
 def rules_json(rules: Sequence[Rule]) -> str:
     """The rules as a JSON list, in the order of their ids."""
     listed = [
@@ -77,6 +90,7 @@ def rules_json(rules: Sequence[Rule]) -> str:
             "severity": rule.severity,
             "confidence": rule.confidence,
             "title": rule.title,
+            "aliases": list(rule.aliases),
         }
         for rule in rules
     ]
@@ -96,6 +110,8 @@ def _rule_lines(rule: Rule, paint: Paint, width: int) -> Iterator[str]:
     severity = paint.severity(rule.severity, rule.severity)
     yield f"{paint.bold(printable(rule.id))} · {severity} · {rule.category}"
     yield from wrap(printable(rule.title), width)
+    if rule.aliases:
+        yield from wrap(f"Formerly {', '.join(rule.aliases)}", width)
     for heading, text in (("Why", rule.why), ("What to do", rule.fix)):
         yield from ("", paint.bold(heading))
         yield from _prose(text, width)

@@ -15,6 +15,7 @@ from auditor.formats.verdict import FailOn, Status, Verdict
 from auditor.model import (
     ORIGINS,
     SEVERITIES,
+    Baseline,
     Category,
     ChangeStatus,
     Confidence,
@@ -28,6 +29,7 @@ from auditor.model import (
     Severity,
     Side,
     SideInfo,
+    Suppression,
 )
 from auditor.tables.facts import Tables
 
@@ -147,6 +149,43 @@ class SkippedRecord(TypedDict):
     reason: str
 
 
+class SuppressionRecord(TypedDict):
+    """A suppression in force; ``matched`` counts the findings it is for, before any filter.
+
+    ``applies_to`` and ``symbol`` bound a configured one, empty for anything.
+    """
+
+    path: str
+    line: Line
+    column: Line
+    rules: list[str]
+    reason: str
+    source: Literal["comment", "configuration"]
+    brought_by: Literal["fork", "upstream", "user"]
+    applies_to: str
+    symbol: str
+    expires: str | None
+    matched: Count
+
+
+class BaselineEntryRecord(TypedDict):
+    """A finding that was accepted once; ``path`` and ``symbol`` say where it was then."""
+
+    rule: str
+    fingerprint: str
+    path: str
+    symbol: str
+
+
+class BaselineRecord(TypedDict):
+    """A baseline and what it accepted; ``stale`` are entries that match nothing any more."""
+
+    name: str
+    entries: Count
+    absorbed: Count
+    stale: list[BaselineEntryRecord]
+
+
 class SummaryRecord(TypedDict):
     """The verdict; ``findings`` counts the active ones, ``failing`` those that set status 1."""
 
@@ -218,6 +257,8 @@ class Document(TypedDict):
     launches: list[LaunchRecord]
     tables: Tables | None
     skipped: list[SkippedRecord]
+    suppressions: list[SuppressionRecord]
+    baseline: BaselineRecord | None
     summary: SummaryRecord
 
 
@@ -290,6 +331,23 @@ def document(report: Report, verdict: Verdict, tables: Tables | None = None) -> 
             }
             for skipped in sorted(report.skipped)
         ],
+        "suppressions": [
+            {
+                "path": suppression.path,
+                "line": suppression.line,
+                "column": suppression.column,
+                "rules": list(suppression.rules),
+                "reason": suppression.reason,
+                "source": suppression.source,
+                "brought_by": suppression.brought_by,
+                "applies_to": suppression.applies_to,
+                "symbol": suppression.symbol,
+                "expires": suppression.expires,
+                "matched": suppression.matched,
+            }
+            for suppression in sorted(report.suppressions, key=_written_at)
+        ],
+        "baseline": _baseline(report.baseline),
         "summary": _summary(report, verdict),
     }
 
@@ -365,6 +423,24 @@ def _finding(finding: Finding) -> FindingRecord:
         "fingerprint": finding.fingerprint,
         "disposition": finding.disposition,
         "disposition_reason": finding.disposition_reason,
+    }
+
+
+def _written_at(suppression: Suppression) -> tuple[str, int, int, tuple[str, ...]]:
+    return suppression.path, suppression.line, suppression.column, suppression.rules
+
+
+def _baseline(baseline: Baseline | None) -> BaselineRecord | None:
+    if baseline is None:
+        return None
+    return {
+        "name": baseline.name,
+        "entries": baseline.entries,
+        "absorbed": baseline.absorbed,
+        "stale": [
+            {"rule": e.rule, "fingerprint": e.fingerprint, "path": e.path, "symbol": e.symbol}
+            for e in sorted(baseline.stale)
+        ],
     }
 
 

@@ -11,6 +11,7 @@ _REACH_ORDER = ("live", "unknown", "latent")
 HOW_TO_SHOW = {
     "min-confidence": "below the asked confidence; --min-confidence low shows them",
     "origin": "of another origin; shown without --origin",
+    "since": "in what has not changed; shown without --since",
     "select": "of rules not selected; shown without --select",
     "ignore": "of ignored rules; shown without --ignore",
 }

@@ -31,6 +31,9 @@ _EVIDENCE = 5
 _CHECKED = 20
 _LAUNCHES = 20
 _SKIPPED = 5
+_ACCEPTED = 50
+_SUPPRESSIONS = 50
+_STALE = 20
 _PLACES = 3
 
 
@@ -58,6 +61,8 @@ class _Page:
             self.changes(self.report.changes),
             *self.findings(),
             self.accepted(),
+            self.suppressions(),
+            self.stale(),
             self.launches(),
             self.checked(),
             self.left_out(),
@@ -195,11 +200,53 @@ class _Page:
         accepted = [f for f in self.report.findings if f.disposition != "active"]
         if accepted:
             yield self.paint.bold(f"Accepted · {count(len(accepted), 'finding')}")
-        for finding in sorted(accepted, key=_rank):
+        accepted.sort(key=lambda finding: (finding.disposition == "baselined", _rank(finding)))
+        shown = accepted if self.screen.verbose else accepted[:_ACCEPTED]
+        for finding in shown:
             where = finding.hit.where
             line = f"{where.symbol.path}:{where.line} {finding.rule} · {finding.disposition}"
             reason = f": {finding.disposition_reason}" if finding.disposition_reason else ""
             yield from wrap(line + reason, self.screen.width, "  ", "    ")
+        if len(shown) < len(accepted):
+            more = len(accepted) - len(shown)
+            yield self.paint.dim(f"  +{count(more, 'more finding')}, see: -v or -o json")
+
+    def suppressions(self) -> Iterator[str]:
+        """All that the fork itself brought to silence findings, used or not."""
+        own = [s for s in self.report.suppressions if s.brought_by == "fork"]
+        own.sort(key=lambda s: (s.path, s.line, s.column, s.rules))
+        if own:
+            yield self.paint.bold(f"Suppressions that the fork brought · {len(own)}")
+        shown = own if self.screen.verbose else own[:_SUPPRESSIONS]
+        for entry in shown:
+            bounds = " ".join(filter(None, (entry.applies_to, entry.symbol)))
+            parts = [f"{entry.path}:{entry.line} {', '.join(entry.rules)}"]
+            if entry.source == "configuration":
+                parts.append(f"for {bounds or 'all files'}")
+            if entry.expires:
+                parts.append(f"until {entry.expires}")
+            parts.append(f"{count(entry.matched, 'finding')}: {entry.reason}")
+            yield from wrap(" · ".join(parts), self.screen.width, "  ", "    ")
+        if len(shown) < len(own):
+            yield self.paint.dim(f"  +{len(own) - len(shown)} more, see: -v or -o json")
+
+    def stale(self) -> Iterator[str]:
+        """What a baseline accepts and nobody finds any more."""
+        baseline = self.report.baseline
+        if baseline is None or not baseline.stale:
+            return
+        entries = count(len(baseline.stale), "entry", "entries")
+        yield self.paint.warn(f"Stale · {entries} of {baseline.name} match nothing any more")
+        shown = baseline.stale if self.screen.verbose else baseline.stale[:_STALE]
+        for entry in shown:
+            place = f"{entry.path} {entry.symbol}".rstrip()
+            line = f"{entry.rule} {entry.fingerprint} · {place}"
+            yield from wrap(line, self.screen.width, "  ", "    ")
+        if len(shown) < len(baseline.stale):
+            more = len(baseline.stale) - len(shown)
+            yield self.paint.dim(f"  +{more:,} more, see: -v or -o json")
+        told = f"{self.screen.command} baseline prune {baseline.name} takes them out"
+        yield from wrap(told, self.screen.width, "  ")
 
     def launches(self) -> Iterator[str]:
         """Every start that was found, and how much of it only a run decides."""

@@ -32,13 +32,18 @@ def _whose(finding: Finding) -> str:
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """Exit status 0 (in order), 1 (``failing`` findings) or 3 (``undecided``, with the reasons)."""
+    """Exit status 0 (in order), 1 (``failing`` findings) or 3 (``undecided``, with the reasons).
+
+    ``suppressed`` and ``baselined`` count what was accepted.
+    """
 
     status: Status
     fail_on: FailOn
     failing: tuple[Finding, ...]
     active: int
     undecided: tuple[str, ...]
+    suppressed: int = 0
+    baselined: int = 0
 
     def line(self) -> str:
         """The verdict in one line: how many, whose, and the exit status."""
@@ -57,11 +62,13 @@ class Verdict(msgspec.Struct, frozen=True):
             parts.append(f"nothing at or above {self.fail_on}")
             if self.active:
                 parts.append(f"{count(self.active, 'finding')} below it")
+        accepted = {"suppressed": self.suppressed, "baselined": self.baselined}
+        parts += [f"{number:,} {told}" for told, number in accepted.items() if number]
         if self.undecided:
             told = "; ".join(self.undecided)
             parts.append(told if self.failing else f"could not decide: {told}")
             if not self.failing:
-                parts.reverse()
+                parts.insert(0, parts.pop())
         return " · ".join([*parts, f"exit {self.status}"])
 
 
@@ -71,6 +78,7 @@ def decide(report: Report, fail_on: FailOn, strict: bool) -> Verdict:
     failing: tuple[Severity, ...] = ()
     if fail_on != "never":
         failing = SEVERITIES[: SEVERITIES.index(fail_on) + 1]
+    dispositions = [finding.disposition for finding in report.findings]
     found = tuple(finding for finding in active if finding.severity in failing)
     undecided = _undecided(report, strict)
     return Verdict(
@@ -79,6 +87,8 @@ def decide(report: Report, fail_on: FailOn, strict: bool) -> Verdict:
         failing=found,
         active=len(active),
         undecided=undecided,
+        suppressed=dispositions.count("suppressed"),
+        baselined=dispositions.count("baselined"),
     )
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from packaging.version import InvalidVersion, Version
 
 from auditor.errors import UsageProblem
-from auditor.model import Side
 from auditor.repo.git import Repository
 
 RELEASE_PREFIX = "pypi:"
@@ -20,11 +19,14 @@ OPTION = {"fork": "--rev", "upstream": "--upstream", "base": "--upstream", "targ
 """The command line option by which each side is given."""
 
 
-def resolve(repository: Repository, ref: str, side: Side) -> tuple[str, str]:
-    """The commit a reference names, and a remark where it could mean two. Raises UsageProblem."""
+def resolve(repository: Repository, ref: str, option: str) -> tuple[str, str]:
+    """The commit a reference names, and a remark where it could mean two. Raises UsageProblem.
+
+    ``option`` is how the reference was given.
+    """
     wrong = _malformed(ref)
     if wrong:
-        raise UsageProblem(f"{OPTION[side]} {ref!r} {wrong}")
+        raise UsageProblem(f"{option} {ref!r} {wrong}")
     commit = repository.commit(f"refs/tags/{ref}")
     if commit is not None:
         others = {repository.commit(f"refs/heads/{ref}")}
@@ -37,7 +39,7 @@ def resolve(repository: Repository, ref: str, side: Side) -> tuple[str, str]:
         )
     commit = repository.commit(ref)
     if commit is None:
-        raise UsageProblem(_unresolved(repository, ref, side))
+        raise UsageProblem(_unresolved(repository, ref, option))
     return commit, ""
 
 
@@ -51,14 +53,14 @@ def _malformed(ref: str) -> str:
     return "names a file or a search, not a tag or commit" if ":" in ref else ""
 
 
-def _unresolved(repository: Repository, ref: str, side: Side) -> str:
-    option, version = OPTION[side], version_of(ref)
+def _unresolved(repository: Repository, ref: str, option: str) -> str:
+    version = version_of(ref)
     message = f"{option} {ref!r} is no tag or commit of the repository"
     nearest = nearest_tags(ref, repository.tags())
     if nearest:
         message += f"; nearest tags: {', '.join(nearest)}"
     ways = []
-    if version and side != "fork":
+    if version and option in (OPTION["upstream"], OPTION["target"]):
         ways.append(f"from the package index: {option} {RELEASE_PREFIX}{version}")
     if Path(ref).is_dir():
         ways.append(f"for the folder of that name: {option} ./{ref}")

@@ -227,6 +227,15 @@ def open_revision(fork: Snapshot, sha: str, side: Side = "base") -> Snapshot:
     return _open_revision(fork.repository, sha, side, fork.folder or "")
 
 
+def open_past(fork: Snapshot, rev: str) -> Snapshot:
+    """The fork's own tree at a revision, as ``--since`` names it. Raises UsageProblem."""
+    if fork.repository is None:
+        raise UsageProblem(
+            f"--since {rev!r} needs the history of the fork, and {fork.ref} is a plain folder"
+        )
+    return _open_revision(fork.repository, rev, "base", fork.folder or "", option="--since")
+
+
 def find_package(start: str, children: Callable[[str], Collection[str]]) -> str | None:
     """The folder of the sglang package, looked for in ``start`` and then in its parents.
 
@@ -337,9 +346,9 @@ def _refuse_link(root: Path, folder: str | None) -> None:
 
 
 def _open_revision(
-    repository: Repository, ref: str, side: Side, start: str, note: str = ""
+    repository: Repository, ref: str, side: Side, start: str, note: str = "", option: str = ""
 ) -> Snapshot:
-    commit, remark = resolve(repository, ref, side)
+    commit, remark = resolve(repository, ref, option or OPTION[side])
     try:
         files = ObjectFiles(repository, commit)
     except GitError as problem:

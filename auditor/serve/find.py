@@ -147,6 +147,11 @@ def form_of(name: str, data: bytes) -> str:
     return next((form for pattern, form in _BEGINNINGS if pattern.match(data)), "")
 
 
+def is_template(path: str) -> bool:
+    """Whether a file is one that a template engine writes, by its name."""
+    return _TEMPLATE.search(path) is not None
+
+
 def _interpreted(program: bytes) -> str:
     if program.startswith(b"python"):
         return "python"
@@ -155,7 +160,7 @@ def _interpreted(program: bytes) -> str:
 
 def _may_be_script(name: str) -> bool:
     """Whether a file of that name is worth its bytes: known names, and those without an ending."""
-    return bool(form_of(name, b"")) or "." not in name or _TEMPLATE.search(name) is not None
+    return bool(form_of(name, b"")) or "." not in name or is_template(name)
 
 
 _READERS: dict[str, Callable[[bytes, str, Read], tuple[list[Launch], list[Skipped]]]] = {
@@ -296,7 +301,7 @@ def _mentions(path: str, data: bytes) -> bool:
 
 
 def _read_form(form: str, path: str, data: bytes, read: Read) -> tuple[list[Launch], list[Skipped]]:
-    if _TEMPLATE.search(path) and form == "shell":
+    if is_template(path) and form == "shell":
         return _read_template(data, path, read)
     return _READERS[form](data, path, read)
 

@@ -22,7 +22,9 @@ MOST_NODES = 300_000
 MOST_MERGED = 1000
 DEEPEST = 100
 
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The parser in C where it is there."""
+
 _ESCAPES = {"x": 4, "u": 6, "U": 10}
 
 
@@ -106,7 +108,7 @@ class YamlFile:
         self._lines = [0]
         self._lines.extend(at + 1 for at, letter in enumerate(text) if letter == "\n")
         try:
-            self.documents = list(_compose(yaml.parse(text, _LOADER)))
+            self.documents = list(_compose(yaml.parse(text, LOADER)))
         except yaml.YAMLError as error:
             raise Unreadable(f"no YAML: {_told(error)}") from None
         except (RecursionError, MemoryError):
@@ -179,16 +181,16 @@ def _compose(events: Iterator[yaml.Event]) -> Iterator[Node]:
         if isinstance(event, (yaml.SequenceStartEvent, yaml.MappingStartEvent)):
             if len(stack) >= DEEPEST:
                 raise Unreadable("nested too deeply")
-            start = _index(event.start_mark)
+            start = index_of(event.start_mark)
             listing = isinstance(event, yaml.SequenceStartEvent)
             stack.append((Listing(start) if listing else Mapping(start), event.anchor))
             keys.append(None)
             continue
         if isinstance(event, yaml.ScalarEvent):
-            marks = _index(event.start_mark), _index(event.end_mark)
+            marks = index_of(event.start_mark), index_of(event.end_mark)
             done, anchor = Scalar(event.value, *marks, event.style or ""), event.anchor
         elif isinstance(event, yaml.AliasEvent):
-            at = _index(event.start_mark)
+            at = index_of(event.start_mark)
             done, anchor = anchors.get(event.anchor or "", Listing(at)), None
         elif isinstance(event, (yaml.SequenceEndEvent, yaml.MappingEndEvent)):
             done, anchor = stack.pop()
@@ -214,7 +216,7 @@ def _compose(events: Iterator[yaml.Event]) -> Iterator[Node]:
             keys[-1] = None
 
 
-def _index(mark: Any) -> int:
+def index_of(mark: Any) -> int:
     """The offset of a mark; the parser's types allow an event to have none, and none has none."""
     return int(mark.index)
 

@@ -38,24 +38,39 @@ class Witness:
 
 
 def fingerprints(hits: Sequence[tuple[str, Hit]]) -> list[str]:
-    """One fingerprint a hit, in order; ``hits`` are (rule id, hit) sorted by place.
+    """One fingerprint a hit, in order; ``hits`` are (rule id, hit).
 
-    The qualified name and the anchor decide, so moved files, functions and lines keep theirs; the
-    path only parts what would else be equal, and an ordinal outside the hash parts the rest.
+    The qualified name and the anchor decide, so moved files, functions and lines keep theirs. What
+    several files share is told apart by the path, and what is left in one file by an ordinal; both
+    follow the hash, so that ``family`` finds it again. Ordinals go by rule and message before they
+    go by place: where definitions or commands change places, equal ones keep theirs as a set and
+    others each their own.
     """
-    bases = [_digest(h.where.symbol.qualname, h.anchor) for _, h in hits]
-    with_path = [
-        base
-        if bases.count(base) == 1
-        else _digest(h.where.symbol.qualname, h.anchor, h.where.symbol.path)
-        for base, (_, h) in zip(bases, hits, strict=True)
+    bases = [_digest(hit.where.symbol.qualname, hit.anchor) for _, hit in hits]
+    paths: dict[str, set[str]] = {}
+    for base, (_, hit) in zip(bases, hits, strict=True):
+        paths.setdefault(base, set()).add(hit.where.symbol.path)
+    marks = [
+        base if len(paths[base]) == 1 else f"{base}-{_digest(hit.where.symbol.path)[:8]}"
+        for base, (_, hit) in zip(bases, hits, strict=True)
     ]
     seen: dict[str, int] = {}
-    result: list[str] = []
-    for base in with_path:
-        seen[base] = seen.get(base, 0) + 1
-        result.append(base if seen[base] == 1 else f"{base}-{seen[base]}")
+    result = list(marks)
+    for index in sorted(range(len(hits)), key=lambda at: _apart(*hits[at])):
+        mark = marks[index]
+        seen[mark] = seen.get(mark, 0) + 1
+        if seen[mark] > 1:
+            result[index] = f"{mark}-{seen[mark]}"
     return result
+
+
+def family(fingerprint: str) -> str:
+    """The part of a fingerprint that name and anchor decide, whatever else has the same."""
+    return fingerprint.partition("-")[0]
+
+
+def _apart(rule_id: str, hit: Hit) -> tuple[str, str, Location]:
+    return rule_id, hit.message, hit.where
 
 
 def _digest(*parts: str) -> str:

@@ -18,7 +18,7 @@ from .sample import finding, full_report, report
 # The contract: design section 6.
 KEYS = [
     *("schema", "tool", "fork", "upstream", "target", "changes", "findings", "checked"),
-    *("launches", "tables", "skipped", "summary"),
+    *("launches", "tables", "skipped", "suppressions", "baseline", "summary"),
 ]
 FINDING_KEYS = {
     *("rule", "category", "severity", "confidence", "origin", "reach", "cause", "fixed_in"),
