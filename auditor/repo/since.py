@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 
 from auditor.errors import Unreadable
 from auditor.model import FileChange, Location
-from auditor.repo.changes import compare, patches
+from auditor.repo.changes import area_of, compare, patches
 from auditor.repo.snapshot import Snapshot, open_past
+from auditor.repo.symbols import changed_symbols
 
 Script = Callable[[str], tuple[str, bytes] | None]
 """The name within the fork's tree and the bytes of a file that is not of the package; None where it
@@ -21,11 +23,10 @@ class Since:
     def __init__(self, fork: Snapshot, rev: str, cache: Path | None) -> None:
         self.fork = fork
         self.past = open_past(fork, rev)
-        changes = compare(fork, self.past, cache).files
-        self.changes = {fork.report_path(c.path): c for c in changes if c.status != "deleted"}
-        self.package = frozenset(map(fork.report_path, fork.paths))
-        self.unread = frozenset(map(fork.report_path, self.past.unreadable))
-        self.names = frozenset(self.past.files.names)
+        self.cache = cache
+        self._scripts = frozenset(self.past.files.names)
+        self._before = frozenset(self.past.paths)
+        self._changes: dict[str, FileChange | None] = {}
         self._added: dict[str, frozenset[int]] = {}
 
     def holds(self, where: Location, script: Script) -> bool:
@@ -33,12 +34,14 @@ class Since:
 
         A file that is not of the package counts as a whole. What cannot be compared has changed.
         """
-        path = where.symbol.path
-        if path not in self.package:
-            return self._script_changed(script(path))
-        change = self.changes.get(path)
+        path = self._package.get(where.symbol.path)
+        if path is None:
+            return self._script_changed(script(where.symbol.path))
+        if path not in self._changes:
+            self._changes[path] = self._change(path)
+        change = self._changes[path]
         if change is None:
-            return path in self.unread
+            return False
         if change.status == "added" or change.added is None:
             return True
         parts = where.symbol.qualname.split(".")
@@ -46,21 +49,48 @@ class Since:
         if around & set(change.symbols):
             return True
         lines = range(where.line, max(where.end_line, where.line) + 1)
-        return not self._added_lines(path, change).isdisjoint(lines)
+        return not self._added_lines(change).isdisjoint(lines)
+
+    @cached_property
+    def _package(self) -> dict[str, str]:
+        return {self.fork.report_path(path): path for path in self.fork.paths}
+
+    @cached_property
+    def _moves(self) -> dict[str, FileChange]:
+        """All changes: only a comparison of both trees tells whether a new file was another."""
+        return {change.path: change for change in compare(self.fork, self.past, self.cache).files}
+
+    def _change(self, path: str) -> FileChange | None:
+        """How a file differs, without its line counts where it has stayed in its place.
+
+        Few files have findings, so that they alone are compared where that will do.
+        """
+        unknown = FileChange(path, "modified", area_of(path), None, None)
+        if path not in self._before:
+            return self._moves.get(path, unknown)
+        try:
+            before, after = self.past.read(path), self.fork.read(path)
+        except Unreadable:
+            return unknown
+        if before == after:
+            return None
+        return FileChange(
+            path, "modified", area_of(path), 0, 0, symbols=changed_symbols(before, after)
+        )
 
     def _script_changed(self, script: tuple[str, bytes] | None) -> bool:
-        if script is None or script[0] not in self.names:
+        if script is None or script[0] not in self._scripts:
             return True
         before = next(self.past.files.read([script[0]]))
         return isinstance(before, Unreadable) or before != script[1]
 
-    def _added_lines(self, path: str, change: FileChange) -> frozenset[int]:
-        if path not in self._added:
+    def _added_lines(self, change: FileChange) -> frozenset[int]:
+        if change.path not in self._added:
             found = patches(self.fork, self.past, [change]).get(change.path)
-            self._added[path] = frozenset(
+            self._added[change.path] = frozenset(
                 line.target_line_no
                 for hunk in found or ()
                 for line in hunk
                 if line.is_added and line.target_line_no is not None
             )
-        return self._added[path]
+        return self._added[change.path]
