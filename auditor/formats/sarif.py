@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -95,9 +95,12 @@ def _log(
     among the vulnerabilities with a score that nobody has worked out.
     """
     findings = sorted(report.findings, key=_worth)[:most]
-    compared = "baseline" in report.configuration or any(
-        finding.disposition == "baselined" for finding in report.findings
-    )
+    configured = {
+        (rule, entry.reason)
+        for entry in report.suppressions
+        if entry.source == "configuration"
+        for rule in entry.rules
+    }
     listed = {rule.id: rule for rule in rules}
     descriptors = [_rule(rule) for rule in rules]
     for finding in findings:
@@ -105,7 +108,7 @@ def _log(
             listed[finding.rule] = _unlisted(finding)
             descriptors.append(_rule(listed[finding.rule]))
     index = {rule_id: number for number, rule_id in enumerate(listed)}
-    make = _Results(listed, index, compared)
+    make = _Results(listed, index, report.baseline is not None, configured)
     results = collect(make.result(finding) for finding in sorted(findings, key=place))
     run: Json = {
         "tool": {
@@ -150,10 +153,18 @@ def _log(
 class _Results:
     """Makes results; remembers what they share, and what it left out of them."""
 
-    def __init__(self, rules: Mapping[str, Rule], index: Mapping[str, int], compared: bool) -> None:
+    def __init__(
+        self,
+        rules: Mapping[str, Rule],
+        index: Mapping[str, int],
+        compared: bool,
+        configured: Collection[tuple[str, str]],
+    ) -> None:
+        """``compared`` to a baseline; ``configured`` are rule and reason of suppressions."""
         self.rules = rules
         self.index = index
         self.compared = compared
+        self.configured = configured
         self.unlocated = 0
         self.artifacts: dict[str, Json] = {}
 
@@ -217,8 +228,16 @@ class _Results:
             known = finding.disposition == "baselined"
             result["baselineState"] = "unchanged" if known else "new"
         if finding.disposition == "suppressed":
-            result["suppressions"] = [_suppression(finding)]
+            result["suppressions"] = [self.suppression(finding)]
         return result
+
+    def suppression(self, finding: Finding) -> Json:
+        outside = (finding.rule, finding.disposition_reason) in self.configured
+        return {
+            "kind": "external" if outside else "inSource",
+            "status": "accepted",
+            "justification": printable(finding.disposition_reason),
+        }
 
     def artifact(self, path: str) -> Json:
         """Where a file is; of a path that was typed for one outside of the fork, as typed."""
@@ -312,14 +331,6 @@ def _message(finding: Finding, here: Sequence[Evidence], elsewhere: Sequence[Evi
     return ". ".join(part.rstrip(".") for part in parts) + "."
 
 
-def _suppression(finding: Finding) -> Json:
-    return {
-        "kind": "inSource",
-        "status": "accepted",
-        "justification": printable(finding.disposition_reason),
-    }
-
-
 def _of_paths(rule: Rule) -> bool:
     """Whether a rule's findings are about the order of a wait and a read within one method."""
     return rule.check == "sibling-gates" and rule.params.get("shape") in ("partial", "late")
@@ -396,7 +407,7 @@ def _skipped(skipped: Skipped) -> Json:
     text = f"{skipped.side}, {skipped.stage}: {skipped.path} — {skipped.reason}"
     notification = _notification("skipped", "warning", text)
     if skipped.side == "fork" and skipped.path:
-        artifact = _Results({}, {}, False).artifact(skipped.path)
+        artifact = _Results({}, {}, False, ()).artifact(skipped.path)
         notification["locations"] = [{"physicalLocation": {"artifactLocation": artifact}}]
     return notification
 

@@ -14,7 +14,7 @@ import pytest
 from auditor.formats import sarif
 from auditor.formats.sarif import document, plain, uri
 from auditor.formats.verdict import decide
-from auditor.model import Evidence, Report, SideInfo
+from auditor.model import Baseline, Evidence, Report, SideInfo, Suppression
 from auditor.rulebook import load
 
 from .machines import GOLDEN, HOSTILE, hostile_report, small_rules, written
@@ -264,17 +264,27 @@ def test_a_finding_on_paths_has_a_code_flow_in_the_order_of_the_method() -> None
 
 def test_the_state_against_a_baseline_only_where_there_is_one() -> None:
     known = finding(disposition="baselined", line=1)
-    results = run_of(report(known, finding(line=2)))["results"]
+    given = Baseline("audit-baseline.json", entries=1, absorbed=1)
+    results = run_of(report(known, finding(line=2), baseline=given))["results"]
     assert [result["baselineState"] for result in results] == ["unchanged", "new"]
     assert "baselineState" not in result_of(report(finding()))
-    given = report(finding(), configuration={"baseline": "audit-baseline.json (command line)"})
-    assert result_of(given)["baselineState"] == "new"
+    assert result_of(report(finding(), baseline=given))["baselineState"] == "new"
 
 
 def test_a_suppressed_finding_is_there_with_its_reason() -> None:
     result = result_of(report(finding(disposition="suppressed", disposition_reason="not [here]")))
     assert [s["justification"] for s in result["suppressions"]] == ["not [here]"]
+    assert result["suppressions"][0]["kind"] == "inSource"
     assert "suppressions" not in result_of(report(finding()))
+
+
+def test_a_suppression_of_the_configuration_stands_outside_the_source() -> None:
+    accepted = finding(disposition="suppressed", disposition_reason="not loaded here")
+    entry = Suppression(
+        "audit.toml", 3, 1, (accepted.rule,), "not loaded here", "configuration", "user"
+    )
+    result = result_of(report(accepted, suppressions=(entry,)))
+    assert [s["kind"] for s in result["suppressions"]] == ["external"]
 
 
 def test_what_was_skipped_hidden_and_doubted_is_notified() -> None:
