@@ -149,8 +149,9 @@ def accept(findings: Sequence[Finding], wanted: Wanted, book: Rulebook, scope: S
         )
 
         def looked_at(rule_id: str, path: str) -> bool:
-            comment_rule = names[rule_id].check == suppress.CHECK and not wanted.comments
-            return judged.place(rule_id, path) and not comment_rule
+            # What is said about suppressions depends on every rule that they name.
+            whole = wanted.comments and len(scope.rules) == len(book.rules)
+            return judged.place(rule_id, path) and (whole or names[rule_id].check != suppress.CHECK)
 
         used = Baseline(
             wanted.name,

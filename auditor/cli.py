@@ -278,7 +278,7 @@ def serve_scripts(
     return _deliver(settings, report, command, found)
 
 
-@cli.group()
+@cli.group(no_args_is_help=False)
 def baseline() -> None:
     """Keep a list of findings that are accepted, for --baseline."""
 
@@ -291,7 +291,7 @@ _WRITTEN = click.argument("file", type=click.Path(path_type=Path))
 @run_options(*(name for name in _OPTIONS if name not in _OF_A_REPORT))
 @click.pass_context
 def baseline_write(context: click.Context, /, file: Path, **_: object) -> int:
-    """Accept all that is found now: add it to FILE, and take out what is gone."""
+    """Accept in FILE all that is found now, and take out what is gone."""
     return _baseline(context, file, prune=False)
 
 
@@ -313,7 +313,8 @@ def baseline_show(context: click.Context, /, file: Path, **_: object) -> int:
     from auditor.formats import explain as pages
     from auditor.triage.baseline import load
 
-    _show(pages.baseline_table(load(file), _screen(_settings(context))))
+    screen = _screen(_settings(context))
+    _show(pages.baseline_table(load(file), screen))
     return 0
 
 

@@ -330,6 +330,49 @@ def test_a_flood_of_comments_does_not_open_the_gate(fork: TinyRepository, audit:
     assert [s["stage"] for s in report["skipped"]] == ["comments"]
 
 
+def test_whose_comment_it_is_in_a_script_that_upstream_has_too(
+    fork: TinyRepository, audit: Audit
+) -> None:
+    way = "# audit: ignore[unknown-flag] our own build has it"
+    fork.commit({**SERVER, "deploy/a.sh": f"{way}\n{SCRIPT}"}, tag="v0.5.10")
+    fork.write({"deploy/a.sh": f"{way}\n{SCRIPT}{way} too\n{SCRIPT}"})
+    report = audit("--upstream", "v0.5.10", "--serve", "deploy/a.sh")
+    assert [(s["line"], s["brought_by"]) for s in report["suppressions"]] == [
+        (1, "upstream"),
+        (4, "fork"),
+    ]
+    assert set(told(report).values()) == {"suppressed"}
+
+
+def test_comments_are_those_of_the_revision_that_is_audited(
+    fork: TinyRepository, audit: Audit
+) -> None:
+    silent = fork.commit({PATH: silenced(BROKEN)})
+    fork.commit({PATH: BROKEN})
+    assert told(audit("--rev", silent)) == {"Pool.get_rows": "suppressed"}
+    assert told(audit("--rev", "HEAD")) == {"Pool.get_rows": "active"}
+
+
+def test_what_is_said_of_suppressions_is_not_stale_because_a_rule_was_not_run(
+    fork: TinyRepository, audit: Audit
+) -> None:
+    fork.write({PATH: SOUND + f"x = 1  {WAY}\n"})
+    write("base.json")
+    report = audit("--baseline", "base.json", "--fail-on", "low")
+    assert [(f["rule"], f["disposition"]) for f in report["findings"]] == [
+        ("suppression-unused", "baselined")
+    ]
+    for words in (("--select", "suppression-unused"), ("--no-suppress",)):
+        report = audit("--baseline", "base.json", *words)
+        assert (report["findings"], report["baseline"]["stale"]) == ([], [])
+
+
+@pytest.mark.parametrize("words", [["baseline"], ["baseline", "write"], ["baseline", "no", "x"]])
+def test_wrong_usage_is_one_line(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(words) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
 # -- since -----------------------------------------------------------------------------------------
 
 
