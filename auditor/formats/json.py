@@ -22,6 +22,7 @@ from auditor.model import (
     Launch,
     Origin,
     Reach,
+    Repair,
     Report,
     Severity,
     Side,
@@ -98,6 +99,14 @@ class EvidenceRecord(TypedDict):
     side: Side
 
 
+class RepairRecord(TypedDict):
+    """The commit of upstream's that ended a finding."""
+
+    sha: str
+    date: str
+    subject: str
+
+
 class FindingRecord(TypedDict):
     """A defect at a place; ``path`` is relative to the fork's root, lines are 1-based."""
 
@@ -111,6 +120,7 @@ class FindingRecord(TypedDict):
     reach_reason: str
     cause: str
     fixed_in: str | None
+    fixed_by: RepairRecord | None
     path: str
     line: Line
     column: Line
@@ -222,7 +232,7 @@ class Document(TypedDict):
 def render(report: Report, verdict: Verdict, tables: Tables | None = None) -> str:
     """The report as indented ASCII JSON: the same report gives the same bytes."""
     # msgspec only lays the text out: json's own indentation is ten times slower.
-    text = json.dumps(_encodable(msgspec.to_builtins(document(report, verdict, tables))))
+    text = json.dumps(encodable(msgspec.to_builtins(document(report, verdict, tables))))
     return msgspec.json.format(text, indent=2) + "\n"
 
 
@@ -357,6 +367,7 @@ def _finding(finding: Finding) -> FindingRecord:
         "reach_reason": hit.reach_reason,
         "cause": hit.cause,
         "fixed_in": finding.fixed_in,
+        "fixed_by": repair_record(finding.fixed_by),
         "path": where.symbol.path,
         "line": where.line,
         "column": where.column,
@@ -369,6 +380,13 @@ def _finding(finding: Finding) -> FindingRecord:
         "disposition": finding.disposition,
         "disposition_reason": finding.disposition_reason,
     }
+
+
+def repair_record(repair: Repair | None) -> RepairRecord | None:
+    """A commit as JSON has it, null where it is not known."""
+    if repair is None:
+        return None
+    return {"sha": repair.sha, "date": repair.date, "subject": repair.subject}
 
 
 def _launch(launch: Launch) -> LaunchRecord:
@@ -450,12 +468,12 @@ def _summary(report: Report, verdict: Verdict) -> SummaryRecord:
     }
 
 
-def _encodable(value: Any) -> Any:
+def encodable(value: Any) -> Any:
     """Text with lone surrogates (a file name that is no UTF-8) as text every parser takes."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, dict):
-        return {_encodable(key): _encodable(item) for key, item in value.items()}
+        return {encodable(key): encodable(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_encodable(item) for item in value]
+        return [encodable(item) for item in value]
     return value
