@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -26,9 +27,15 @@ _MOST_RELEASES = 40
 """Newer releases that a finding is looked for in."""
 _MOST_COMMITS = 120
 """Commits between two releases that are judged for one finding."""
+_MOST_WIDE = 24
+"""The same where all files of a release are judged, which takes a second for each."""
 _ROUNDS = 3
 _MOST_FILES = 24
 _KEPT = 100
+
+
+Whole = Callable[[Sequence[str]], Sequence[frozenset[tuple[str, str]]]]
+"""Gives (qualified name, attribute) of all defects of each of some release tags."""
 
 
 class _State(msgspec.Struct, frozen=True):
@@ -43,9 +50,9 @@ class Endings:
     """Asks commits of one repository what they have at the symbol of a finding.
 
     A commit is judged by a few of its files: the finding's own, those of its evidence, and those of
-    the bases of their classes. Equal files are judged once. A helper elsewhere that a release
-    changed is not seen, so an answer counts only where the files alone show the defect before and
-    none after.
+    the bases of their classes. Equal files are judged once. A change elsewhere is not seen, so an
+    answer counts only where these files show the defect before and none after; where they do not,
+    they are judged among all files that were extracted of the two releases, if those are known.
     """
 
     def __init__(
@@ -69,50 +76,75 @@ class Endings:
         found = {own, *(e.path for e in finding.hit.evidence), *paths}
         self.paths.setdefault(own, set()).update(sorted(p for p in found if self._package(p)))
 
-    def state(self, commit: str, hit: Hit) -> str:
+    def state(self, commit: str, hit: Hit, among: frozenset[str] = frozenset()) -> str:
         """``defect``, ``gated``, ``present`` or ``absent``, as for the other sides of an audit."""
         symbol = hit.where.symbol
         paths = self.paths[symbol.path]
-        found = self._judged(commit, paths)
+        found = self._judged(commit, paths | among)
         if symbol.qualname not in found.names:
             first = symbol.qualname.partition(".")[0]
             kind = "class" if "." in symbol.qualname else "def"
             moved = holders(self.repository, commit, f"{kind} {first}", self.folder)
             if set(moved) - paths and len(paths) < _MOST_FILES:
                 paths.update(moved)
-                found = self._judged(commit, paths)
-        asked = {(symbol.qualname, root) for root in hit.anchor.split(",")}
+                found = self._judged(commit, paths | among)
+        asked = _pairs(hit)
         if asked & found.defects:
             return "defect"
         if asked & found.waits:
             return "gated"
         return "present" if symbol.qualname in found.names else "absent"
 
-    def repair(self, hit: Hit, before: str, after: str) -> Repair | None:
+    def same_text(self, hit: Hit, before: str, after: str) -> bool:
+        """Whether a finding's function, and what it calls in its file, are word for word alike."""
+        path = hit.where.symbol.path
+        texts = []
+        for commit in (before, after):
+            blobs = blobs_of(self.repository, commit, [path])
+            self._load(blobs)
+            texts.append(_texts(self.contents.get(blobs.get(path, ""), b""), hit))
+        return bool(texts[0]) and texts[0] == texts[1]
+
+    def repair(
+        self, hit: Hit, before: str, after: str, among: frozenset[str] = frozenset()
+    ) -> Repair | None:
         """The last commit between two that took the defect away, None where that cannot be told.
 
         What was reverted and came again is answered with the commit that brought it again.
+        ``among`` are the files to judge with where those of the finding do not tell.
         """
-        if self.state(before, hit) != "defect" or self.state(after, hit) == "defect":
-            return None
+        most = _MOST_COMMITS
+        if not self._ends(hit, before, after, frozenset()):
+            most = _MOST_WIDE
+            if not among or not self._ends(hit, before, after, among):
+                return None
+        else:
+            among = frozenset()
         paths = self.paths[hit.where.symbol.path]
         for _ in range(_ROUNDS):
             known = len(paths)
-            answer = self._last_change(hit, before, after)
+            answer = self._last_change(hit, before, after, among, most)
             if len(paths) == known:  # no commit showed the symbol in yet another file
                 return answer
         return answer
 
-    def _last_change(self, hit: Hit, before: str, after: str) -> Repair | None:
+    def _ends(self, hit: Hit, before: str, after: str, among: frozenset[str]) -> bool:
+        if self.state(before, hit, among) != "defect":
+            return False
+        return self.state(after, hit, among) != "defect"
+
+    def _last_change(
+        self, hit: Hit, before: str, after: str, among: frozenset[str], most: int
+    ) -> Repair | None:
         paths = self.paths[hit.where.symbol.path]
-        commits = touching(self.repository, before, after, paths, _MOST_COMMITS)
+        commits = touching(self.repository, before, after, paths, most)
         last: Repair | None = None
         for commit in commits or ():
-            if self.state(commit.sha, hit) == "defect":
+            if self.state(commit.sha, hit, among) == "defect":
                 return last
             last = commit
         parent = last and self.repository.commit(f"{last.sha}^")
-        return last if parent and self.state(parent, hit) == "defect" else None
+        return last if parent and self.state(parent, hit, among) == "defect" else None
 
     def _judged(self, commit: str, paths: Iterable[str]) -> _State:
         blobs = blobs_of(self.repository, commit, paths)
@@ -120,7 +152,7 @@ class Endings:
             facts = self._facts(blobs)
             bases = {p for path, module in facts.items() for p in self._bases(module, path)}
             more = blobs_of(self.repository, commit, bases - blobs.keys())
-            if not more or len(blobs) + len(more) > _MOST_FILES:
+            if not more or len(more) > _MOST_FILES:
                 break
             blobs |= more
         key = frozenset(blobs.items())
@@ -128,9 +160,12 @@ class Endings:
             self.known[key] = self._judge(blobs)
         return self.known[key]
 
-    def _facts(self, blobs: Mapping[str, str]) -> dict[str, ModuleFacts]:
+    def _load(self, blobs: Mapping[str, str]) -> None:
         fresh = sorted({blob for blob in blobs.values() if blob not in self.contents})
         self.contents.update(contents_of(self.repository, fresh))
+
+    def _facts(self, blobs: Mapping[str, str]) -> dict[str, ModuleFacts]:
+        self._load(blobs)
         sources = {
             self._package(path): self.contents[blob]
             for path, blob in blobs.items()
@@ -162,8 +197,7 @@ class Endings:
         for rule in self.book.rules:
             if rule.check in CHECKS:
                 for hit in CHECKS[rule.check].judge(rule.params, norms[rule.check], view):
-                    name = hit.where.symbol.qualname
-                    defects |= {(name, root) for root in hit.anchor.split(",")}
+                    defects |= _pairs(hit)
         waits = {
             (reading.function.facts.qualname, reading.root)
             for reading in view.readings.readings
@@ -179,6 +213,33 @@ class Endings:
 
     def _place(self, path: str) -> str:
         return f"{self.folder}{path[len(PACKAGE) :]}".lstrip("/")
+
+
+_DEFINITION = re.compile(rb"^([ \t]*)(?:async[ \t]+)?def[ \t]+(\w+)[ \t]*\(", re.MULTILINE)
+_CALLED = re.compile(rb"(\w+)\s*\(")
+
+
+def _texts(data: bytes, hit: Hit) -> set[bytes]:
+    """The functions of a file that bear the name of a hit's, or are called from those by name."""
+    found: dict[bytes, list[bytes]] = {}
+    for match in _DEFINITION.finditer(data):
+        indent = re.escape(match[1])
+        end = re.compile(rb"^(?!" + indent + rb"[ \t])[ \t]*[^\s)#]", re.MULTILINE)
+        after = end.search(data, match.end())
+        text = data[match.start() : after.start() if after else len(data)]
+        found.setdefault(match[2], []).append(text.rstrip())
+    wanted = {hit.where.symbol.qualname.rpartition(".")[2].encode()}
+    texts: set[bytes] = set()
+    while wanted:
+        fresh = {text for name in wanted for text in found.get(name, ())} - texts
+        texts |= fresh
+        wanted = {name for text in fresh for name in _CALLED.findall(text)}
+    return texts
+
+
+def _pairs(hit: Hit) -> set[tuple[str, str]]:
+    """(qualified name, attribute) of all that a hit is about."""
+    return {(hit.where.symbol.qualname, root) for root in hit.anchor.split(",")}
 
 
 def _functions(module: ModuleFacts) -> Iterator[FunctionFacts]:
@@ -201,21 +262,25 @@ def of_findings(
     targets: Sequence[Snapshot],
     book: Rulebook,
     cache: Path | None,
+    whole: Whole,
 ) -> list[Finding]:
     """The findings with ``fixed_in`` and ``fixed_by`` from the fork's own history, where it tells.
 
     Asked are those on code that upstream has too, in the release tags after upstream's, up to the
-    newest ``--target`` that is a release. Without such tags nothing is done.
+    newest ``--target`` that is a release; with one, a finding that is not fixed there is not asked,
+    and one that the last of them has again counts as not fixed.
+    Without such tags nothing is done. ``whole`` judges a release in full: what a few files say of
+    the first one without the defect counts only where all of them agree.
     """
     repository = fork.repository
-    wanted = [f for f in findings if _asked(f)]
+    ends = [found for target in targets if (found := _version(target)) is not None]
+    wanted = [f for f in findings if _asked(f, bool(ends))]
     if repository is None or fork.folder is None or not wanted:
         return list(findings)
     start = _start(repository, upstream)
     if start is None:
         return list(findings)
     first, version = start
-    ends = [found for target in targets if (found := _version(target)) is not None]
     tags = release_tags(repository, version, max(ends) if ends else None)[:_MOST_RELEASES]
     commits = [
         (tag, commit) for tag, _ in tags if (commit := repository.commit(f"refs/tags/{tag}"))
@@ -232,13 +297,27 @@ def of_findings(
     if known is None:
         with contextlib.closing(FactStore(cache, alone=True)) as store:
             search = Endings(repository, fork.folder, book, store)
-            known = _search(search, wanted, first, commits)
+            known = _confirmed(_search(search, wanted, first, commits), wanted, whole)
         results.save(key, known)
     return [_told(finding, known.get(finding.fingerprint)) for finding in findings]
 
 
-def _asked(finding: Finding) -> bool:
-    return finding.category != "serve" and finding.origin in ("inherited", "fixed-upstream")
+def _asked(finding: Finding, bounded: bool) -> bool:
+    origins = ("fixed-upstream",) if bounded else ("inherited", "fixed-upstream")
+    return finding.category != "serve" and finding.origin in origins
+
+
+def _confirmed(
+    found: Mapping[str, _Ending], findings: Sequence[Finding], whole: Whole
+) -> dict[str, _Ending]:
+    tags = sorted({ending.release for ending in found.values() if ending.release})
+    defects = dict(zip(tags, whole(tags), strict=True)) if tags else {}
+    hits = {finding.fingerprint: finding.hit for finding in findings}
+    return {
+        fingerprint: ending
+        for fingerprint, ending in found.items()
+        if ending.release and not _pairs(hits[fingerprint]) & defects[ending.release]
+    }
 
 
 def _start(repository: Repository, upstream: Snapshot) -> tuple[str, Version] | None:
@@ -269,7 +348,11 @@ def _search(
     for finding in findings:
         hit = finding.hit
         with contextlib.suppress(GitError):
-            if search.state(first, hit) != "defect":
+            # Most old findings are still there in the newest release, and the text often tells.
+            newest = commits[-1][1]
+            if search.same_text(hit, first, newest) or search.state(first, hit) != "defect":
+                continue
+            if search.state(newest, hit) == "defect":
                 continue
             before = first
             for tag, commit in commits:
@@ -293,10 +376,14 @@ def of_lifetimes(
     repository: Repository,
     folder: str,
     commits: Mapping[str, str],
+    extracted: Mapping[str, Sequence[str]],
     book: Rulebook,
     cache: Path | None,
 ) -> list[Lifetime]:
-    """The lifetimes with the commit that ended each; ``commits`` are those of the releases."""
+    """The lifetimes with the commit that ended each.
+
+    ``commits`` are those of the releases, ``extracted`` their files that matter at all.
+    """
     ended = [life for life in lives if life.ended in commits and life.last in commits]
     if not ended:
         return list(lives)
@@ -317,7 +404,8 @@ def of_lifetimes(
                 assert life.ended is not None
                 with contextlib.suppress(GitError):
                     before, after = commits[life.last], commits[life.ended]
-                    repair = search.repair(life.finding.hit, before, after)
+                    among = frozenset((*extracted[life.last], *extracted[life.ended]))
+                    repair = search.repair(life.finding.hit, before, after, among)
                     if repair is not None:
                         known[name] = repair
         results.save(key, known)

@@ -126,7 +126,8 @@ def run(request: AuditRequest, progress: Progress = _silent) -> Report:
         )
     shown, hidden = _filter((*outcome.findings, *served.findings), request)
     with clock.stage("fixed where"):
-        shown = endings.of_findings(shown, fork, upstream, targets, book, request.cache)
+        whole = _whole(fork, book, request.cache, alone)
+        shown = endings.of_findings(shown, fork, upstream, targets, book, request.cache, whole)
     skipped = {*outcome.skipped, *unread, *_unread(snapshots), *served.skipped}
     return Report(
         tool_version=__version__,
@@ -210,16 +211,7 @@ def run_history(
         around = open_nothing(request.root)
         refs = _row(request, around)
         names = _names(refs, around)
-        cache = request.cache or Path()
-
-        def candidate(ref: str) -> timeline.Candidate:
-            return timeline.Candidate(
-                names[ref],
-                lambda: open_reference(ref, "fork", around, cache),
-                lambda: mark_of(ref, around.repository, cache),
-            )
-
-        row = [candidate(ref) for ref in refs]
+        row = [_candidate(ref, names[ref], around, request.cache) for ref in refs]
     alone = request.jobs == 1
 
     def told(done: int, total: int) -> None:
@@ -242,8 +234,9 @@ def run_history(
         with clock.stage("commits"):
             if len(folders) == 1:
                 [folder] = folders
+                extracted = {v.info.ref: v.files for v in verdicts}
                 lives = endings.of_lifetimes(
-                    lives, repository, folder, commits, book, request.cache
+                    lives, repository, folder, commits, extracted, book, request.cache
                 )
             else:
                 notes.append("no commits: the package moved to another folder in these releases")
@@ -272,6 +265,24 @@ def run_history(
         hidden=len(every) - len(lives),
     )
     return found, 3 if blind or (strict and skipped) else 0
+
+
+def _candidate(ref: str, name: str, around: Snapshot, cache: Path | None) -> timeline.Candidate:
+    return timeline.Candidate(
+        name,
+        lambda: open_reference(ref, "fork", around, cache or Path()),
+        lambda: mark_of(ref, around.repository, cache or Path()),
+    )
+
+
+def _whole(fork: Snapshot, book: Rulebook, cache: Path | None, alone: bool) -> endings.Whole:
+    """Judges releases in full, each by itself as in `audit history`."""
+
+    def whole(tags: Sequence[str]) -> list[frozenset[tuple[str, str]]]:
+        row = [_candidate(tag, tag, fork, cache) for tag in tags]
+        return [v.defects for v in timeline.judge(row, book, cache, alone, lambda *_: None)]
+
+    return whole
 
 
 def _row(request: AuditRequest, around: Snapshot) -> list[str]:

@@ -44,7 +44,8 @@ class Verdict(msgspec.Struct, frozen=True):
     """What judging one release by itself gave.
 
     ``folder`` holds the package below the root of the release. ``waits`` are (qualified name,
-    attribute) of reads behind a gate, ``names`` all qualified names of the extracted files.
+    attribute) of reads behind a gate, ``names`` all qualified names of the extracted files,
+    and ``files`` these, in report paths.
     """
 
     info: SideInfo
@@ -52,7 +53,14 @@ class Verdict(msgspec.Struct, frozen=True):
     seen: tuple[Seen, ...]
     waits: tuple[tuple[str, str], ...]
     names: tuple[str, ...]
+    files: tuple[str, ...]
     skipped: tuple[Skipped, ...]
+
+    @property
+    def defects(self) -> frozenset[tuple[str, str]]:
+        """(qualified name, attribute) of every finding, however certain."""
+        hits = [one.finding.hit for one in self.seen]
+        return frozenset((h.where.symbol.qualname, root) for h in hits for root in roots_of(h))
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -182,6 +190,7 @@ def _verdict(sides: Sides, rules: Sequence[Rule]) -> Verdict:
         tuple(seen),
         tuple(sorted(waits)),
         tuple(sorted(view.functions)),
+        tuple(map(snapshot.report_path, view.index.modules)),
         (*snapshot.skipped, *sides.skipped),
     )
 
@@ -215,8 +224,9 @@ def lifetimes(
     """Every finding that some release has at ``lowest`` confidence or above, through the row.
 
     The qualified name and the anchor identify a finding, whatever file it is in. A method that now
-    reads another buffer so goes on with it; where the symbol is gone, a new finding on the same anchor goes on with it if it has the same text, or the same
-    method name in the same file. One that is still there with less confidence has not ended.
+    reads another buffer so goes on with it; where the symbol is gone, a new finding on the same
+    anchor goes on with it if it has the same text, or the same method name in the same file. One
+    that is still there with less confidence has not ended.
     """
     refs = [verdict.info.ref for verdict in verdicts]
     ended: list[Lifetime] = []

@@ -87,10 +87,11 @@ def contents_of(repository: Repository, blobs: Sequence[str]) -> Mapping[str, by
 
 
 def holders(repository: Repository, commit: str, text: str, folder: str) -> list[str]:
-    """Some Python files of a commit, below a folder, that hold a text."""
+    """Some Python files of a commit (by its id), below a folder, that hold a text."""
+    # `git grep` knows no --end-of-options; an id cannot be an option.
     out = repository.run(
         *("grep", "-l", "-z", "-F", "--full-name", "--no-textconv", "--no-color"),
-        *("--no-recurse-submodules", "-e", text, "--end-of-options", commit),
+        *("--no-recurse-submodules", "-e", text, commit),
         *(("--", folder) if folder else ()),
         accept=(0, 1),
     )
