@@ -47,7 +47,7 @@ def only(found: Timeline) -> Lifetime:
 
 
 def subject(life: Lifetime) -> str | None:
-    return life.repair and life.repair.subject
+    return None if life.repair is None else life.repair.subject
 
 
 def after(text: str, number: int) -> str:
@@ -127,6 +127,18 @@ def test_what_comes_back_in_a_later_release_is_listed_twice(tiny_repository: Mak
     found = history(repository.top, "v0.5.9..v0.5.12")
     spans = {(life.appeared, life.ended, subject(life)) for life in found.lifetimes}
     assert spans == {("v0.5.9", "v0.5.10", "wait"), ("v0.5.11", "v0.5.12", "wait, again")}
+
+
+def test_a_subject_that_a_terminal_would_obey(
+    tiny_repository: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repository = tiny_repository({PATH: BROKEN, **OTHER})
+    repository.commit({PATH: SOUND}, "wait\x1b[2J\there", "v0.5.10")
+    words = ["-C", str(repository.top), "history", "--upstream", "v0.5.9..v0.5.10"]
+    assert main(words) == 0
+    page = capsys.readouterr().out
+    assert "wait" in page
+    assert "\x1b" not in page
 
 
 # -- moved and renamed ---------------------------------------------------------------------------
