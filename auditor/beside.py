@@ -6,7 +6,8 @@ import contextlib
 import multiprocessing
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import wait
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -44,6 +45,15 @@ class Beside(Generic[T]):
             process.start()
             self._process = process
         sender.close()
+
+    @staticmethod
+    def first(running: Sequence[Beside[T]]) -> int:
+        """The place of one whose outcome is there, waited for; 0 where none runs beside."""
+        receivers = {id(one._receiver): n for n, one in enumerate(running) if one._process}
+        if len(receivers) < len(running):
+            return next((n for n, one in enumerate(running) if one._process is None), 0)
+        ready = wait([one._receiver for one in running])
+        return min(receivers[id(receiver)] for receiver in ready)
 
     def result(self) -> T:
         """The outcome of the work; raises what it raises."""

@@ -358,6 +358,45 @@ def _baseline(context: click.Context, file: Path, prune: bool) -> int:
     return 0
 
 
+@cli.command("history")
+@click.option(
+    "--rule", "select", metavar="ID,…", multiple=True, help="Only these rules. Repeatable."
+)
+@run_options(
+    *("root", "upstream", "target", "ignore", "min_confidence", "output", "rules", "config"),
+    *("isolated", "strict", "jobs", "color", "verbose", "quiet"),
+)
+@click.pass_context
+def history_of_findings(context: click.Context, /, **_: object) -> int:
+    """Show in which release each finding appeared and in which it ended.
+
+    --upstream is a range of release tags of the repository in -C, or the first release; --target
+    names those that follow, in order. Each release is judged by itself.
+
+    \b
+      audit history --upstream v0.5.0..v0.5.18 --rule ungated-buffer-read
+      audit history --upstream pypi:0.5.9 --target pypi:0.5.10 --target pypi:0.5.11
+    """
+    import msgspec
+
+    from auditor.formats import timeline as pages
+    from auditor.pipeline import run_history
+
+    settings = _settings(context)
+    said = settings.configuration
+    if "(command line)" in said.get("upstream", "") and "(command line)" not in said.get(
+        "target", ""
+    ):  # the fork's configured targets do not follow a row that was typed
+        settings = msgspec.structs.replace(settings, targets=())
+    with _Progress(settings) as progress, _no_cycle_search():
+        found, status = run_history(_request(settings), settings.strict, progress)
+    if settings.verbose:
+        _tell_timings(found.timings)
+    screen = _screen(settings)
+    _write_outputs(settings, lambda form, shown: pages.render(form, found, status, shown), screen)
+    return status
+
+
 @cli.command()
 @click.argument("folder", required=False, type=click.Path(path_type=Path))
 @run_options(*(name for name in _OPTIONS if name not in _OF_THE_FORK))
@@ -470,11 +509,23 @@ def _deliver(settings: Settings, report: Report, command: str, tables: Tables | 
     _keep(machine, settings.root)
     if settings.verbose:
         _tell_timings(report.timings)
+
+    def page(form: str, shown: Screen) -> str:
+        if form == "json":
+            return machine
+        rules = _all_rules(settings) if form == "sarif" else ()
+        return render(form, report, verdict, shown, tables, rules)
+
+    _write_outputs(settings, page, screen)
+    return verdict.status
+
+
+def _write_outputs(settings: Settings, page: Callable[[str, Screen], str], screen: Screen) -> None:
+    """Writes each format that was asked for to where it belongs."""
     # Files first: they are complete even where standard output cannot be written.
     for form, file in sorted(settings.outputs, key=lambda output: output.file is None):
         shown = screen if file is None else screen._replace(width=_PIPED_WIDTH, colour=False)
-        rules = _all_rules(settings) if form == "sarif" else ()
-        text = machine if form == "json" else render(form, report, verdict, shown, tables, rules)
+        text = page(form, shown)
         if file is None:
             _show(text)
             continue
@@ -483,7 +534,6 @@ def _deliver(settings: Settings, report: Report, command: str, tables: Tables | 
         except (OSError, ValueError) as problem:
             reason = getattr(problem, "strerror", None) or problem
             raise UsageProblem(f"cannot write {file}: {reason}") from problem
-    return verdict.status
 
 
 def _all_rules(settings: Settings) -> tuple[Rule, ...]:

@@ -80,8 +80,20 @@ class Hit(msgspec.Struct, frozen=True):
     cause: str
 
 
+class Repair(msgspec.Struct, frozen=True):
+    """The commit of upstream's that ended a finding; ``date`` is ISO 8601."""
+
+    sha: str
+    date: str
+    subject: str
+
+
 class Finding(msgspec.Struct, frozen=True):
-    """A hit judged: by which rule, how bad, and where it came from."""
+    """A hit judged: by which rule, how bad, and where it came from.
+
+    ``fixed_in`` is the release whose same symbol no longer has it, ``fixed_by`` the commit of it,
+    where the repository has both.
+    """
 
     rule: str
     category: Category
@@ -93,6 +105,49 @@ class Finding(msgspec.Struct, frozen=True):
     fixed_in: str | None = None
     disposition: Disposition = "active"
     disposition_reason: str = ""
+    fixed_by: Repair | None = None
+
+
+class Release(msgspec.Struct, frozen=True):
+    """One of a row of releases: how a report names it, what it is, and how much of it was read."""
+
+    ref: str
+    kind: Literal["worktree", "revision", "directory", "release"]
+    commit: str | None
+    python_files: int
+    read_files: int
+    findings: int
+
+
+class Lifetime(msgspec.Struct, frozen=True):
+    """A finding over a row of releases: from the first that has it to the first that does not.
+
+    ``finding`` is that of the last release which has it. ``anchor`` and the symbol identify it;
+    ``names`` are the symbols that it bore before. ``ended`` is None where the last release of the
+    row still has it. What ended and came back has two lifetimes.
+    """
+
+    finding: Finding
+    appeared: str
+    appeared_reason: str
+    last: str
+    ended: str | None = None
+    ended_reason: str = ""
+    names: tuple[Symbol, ...] = ()
+    repair: Repair | None = None
+
+
+class Timeline(msgspec.Struct, frozen=True):
+    """What a row of releases says of every finding in any of them; the oldest release is first."""
+
+    tool_version: str
+    releases: tuple[Release, ...]
+    lifetimes: tuple[Lifetime, ...]
+    skipped: tuple[Skipped, ...]
+    notes: tuple[str, ...]
+    configuration: dict[str, str]
+    timings: dict[str, float]
+    hidden: int = 0
 
 
 class Comment(msgspec.Struct, frozen=True, order=True):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from auditor import __version__, acceptance
+from auditor import __version__, acceptance, endings, timeline
 from auditor.beside import Beside
 from auditor.checks import CHECKS
 from auditor.errors import UsageProblem
@@ -24,15 +24,26 @@ from auditor.model import (
     Hit,
     Launch,
     Origin,
+    Release,
     Report,
     Side,
     Skipped,
+    Timeline,
 )
 from auditor.repo import changes as changes_of
 from auditor.repo import history as history_of
+from auditor.repo import lineage
+from auditor.repo.marks import mark_of
 from auditor.repo.scripts import Scripts, Surroundings, surroundings
 from auditor.repo.since import Since
-from auditor.repo.snapshot import Snapshot, open_fork, open_reference, open_revision
+from auditor.repo.snapshot import (
+    Snapshot,
+    is_folder,
+    open_fork,
+    open_nothing,
+    open_reference,
+    open_revision,
+)
 from auditor.rulebook import Rule, Rulebook
 from auditor.rulebook import load as load_rules
 from auditor.source.results import ResultStore, content_key
@@ -131,6 +142,9 @@ def run(request: AuditRequest, progress: Progress = _silent) -> Report:
         findings = (*outcome.findings, *served.findings)
         accepted = acceptance.accept(findings, wanted, book, scope)
         shown, hidden = _filter(accepted.findings, request, scope, since)
+    with clock.stage("fixed where"):
+        whole = _whole(fork, book, request.cache, alone)
+        shown = endings.of_findings(shown, fork, upstream, targets, book, request.cache, whole)
     skipped |= {*accepted.skipped}
     return Report(
         tool_version=__version__,
@@ -208,6 +222,131 @@ def run_serve(
         baseline=accepted.baseline,
     )
     return report, found
+
+
+def run_history(
+    request: AuditRequest, strict: bool = False, progress: Progress = _silent
+) -> tuple[Timeline, int]:
+    """Every finding of a row of releases, from the one that brought it to the one that ended it.
+
+    ``request.upstream`` is a range of release tags or the first release, ``targets`` are those that
+    follow. Each is judged by itself, as its own user would see it. The second value is the exit
+    status: 0, or 3 where a release holds no Python file, or with ``strict`` where something could
+    not be read. Raises UsageProblem where there are fewer than two releases.
+    """
+    clock = _Clock(progress)
+    book = load_rules(request.rules_dirs)
+    rules = {r.id for r in chosen(book, request.select, request.ignore) if r.check in CHECKS}
+    with clock.stage("open"):
+        around = open_nothing(request.root)
+        refs = _row(request, around)
+        names = _names(refs, around)
+        row = [_candidate(ref, names[ref], around, request.cache) for ref in refs]
+    alone = request.jobs == 1
+
+    def told(done: int, total: int) -> None:
+        progress("releases", done, total)
+
+    with clock.stage("releases", 0, len(row)):
+        verdicts = timeline.judge(row, book, request.cache, alone, told)
+    lowest = request.min_confidence
+
+    def wanted(finding: Finding) -> bool:
+        return finding.rule in rules
+
+    with clock.stage("follow"):
+        lives = timeline.lifetimes(verdicts, wanted, lowest)
+        every = timeline.lifetimes(verdicts, wanted, "low")
+    repository, notes = around.repository, []
+    commits = {v.info.ref: v.info.commit for v in verdicts if v.info.commit is not None}
+    folders = {v.folder for v in verdicts if v.info.commit is not None}
+    if repository is not None and commits:
+        with clock.stage("commits"):
+            if len(folders) == 1:
+                [folder] = folders
+                extracted = {v.info.ref: v.files for v in verdicts}
+                lives = endings.of_lifetimes(
+                    lives, repository, folder, commits, extracted, book, request.cache
+                )
+            else:
+                notes.append("no commits: the package moved to another folder in these releases")
+    skipped = timeline.skipped_of(verdicts)
+    releases = tuple(
+        Release(
+            v.info.ref,
+            v.info.kind,
+            v.info.commit,
+            v.info.python_files,
+            v.info.read_files,
+            timeline.counted(v, wanted, lowest),
+        )
+        for v in verdicts
+    )
+    blind = [release.ref for release in releases if not release.read_files]
+    notes += [f"{ref} holds no Python file that could be read" for ref in blind]
+    found = Timeline(
+        tool_version=__version__,
+        releases=releases,
+        lifetimes=tuple(lives),
+        skipped=skipped,
+        notes=tuple(notes),
+        configuration=request.configuration,
+        timings=clock.spent,
+        hidden=len(every) - len(lives),
+    )
+    return found, 3 if blind or (strict and skipped) else 0
+
+
+def _candidate(ref: str, name: str, around: Snapshot, cache: Path | None) -> timeline.Candidate:
+    return timeline.Candidate(
+        name,
+        lambda: open_reference(ref, "fork", around, cache or Path()),
+        lambda: mark_of(ref, around.repository, cache or Path()),
+    )
+
+
+def _whole(fork: Snapshot, book: Rulebook, cache: Path | None, alone: bool) -> endings.Whole:
+    """Judges releases in full, each by itself as in `audit history`."""
+
+    def whole(tags: Sequence[str]) -> list[frozenset[tuple[str, str]]]:
+        row = [_candidate(tag, tag, fork, cache) for tag in tags]
+        return [v.defects for v in timeline.judge(row, book, cache, alone, lambda *_: None)]
+
+    return whole
+
+
+def _row(request: AuditRequest, around: Snapshot) -> list[str]:
+    """The references of the releases, oldest first."""
+    first = request.upstream
+    if first is None:
+        raise UsageProblem(
+            "say which releases: --upstream v0.5.9..v0.5.18 by tags, or --upstream FIRST and"
+            " --target for each that follows"
+        )
+    if is_folder(first, around.repository) or ".." not in first:
+        refs = [first, *request.targets]
+    else:
+        refs = [*lineage.between(around.repository, first), *request.targets]
+    if len(set(refs)) < 2:
+        raise UsageProblem(
+            f"{first} is one release: name a range of tags (FIRST..LAST), or the releases that"
+            " follow with --target"
+        )
+    if len(set(refs)) < len(refs):
+        twice = next(ref for ref in refs if refs.count(ref) > 1)
+        raise UsageProblem(f"{twice} is named twice")
+    return refs
+
+
+def _names(refs: Sequence[str], around: Snapshot) -> dict[str, str]:
+    """What a report calls each: a folder by the last parts of its path that tell it apart."""
+    folders = {ref: Path(ref).parts for ref in refs if is_folder(ref, around.repository)}
+    named = {ref: ref for ref in refs if ref not in folders}
+    for depth in range(1, max(map(len, folders.values()), default=0) + 1):
+        short = {ref: "/".join(parts[-depth:]) for ref, parts in folders.items()}
+        if len(set(short.values()) - set(named.values())) == len(folders):
+            return named | short
+    return named | {ref: "/".join(parts[1:]) or ref for ref, parts in folders.items()}
 
 
 def _open_to_serve(request: AuditRequest) -> tuple[Snapshot, Snapshot | None]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 
 from auditor.checks.view import View
 from auditor.model import Skipped
@@ -16,6 +16,12 @@ from auditor.source.store import FactStore
 
 Stage = Callable[[str, int, int], AbstractContextManager[None]]
 """Marks a stage of the run: name, number done, total."""
+
+
+@contextmanager
+def unmarked(stage: str, done: int, total: int) -> Iterator[None]:
+    """Marks nothing."""
+    yield
 
 
 class Sides:

@@ -25,6 +25,7 @@ from auditor.model import (
     Launch,
     Origin,
     Reach,
+    Repair,
     Report,
     Severity,
     Side,
@@ -102,6 +103,14 @@ class EvidenceRecord(TypedDict):
     side: Side
 
 
+class RepairRecord(TypedDict):
+    """The commit of upstream's that ended a finding."""
+
+    sha: str
+    date: str
+    subject: str
+
+
 class FindingRecord(TypedDict):
     """A defect at a place; ``path`` is relative to the fork's root, lines are 1-based."""
 
@@ -115,6 +124,7 @@ class FindingRecord(TypedDict):
     reach_reason: str
     cause: str
     fixed_in: str | None
+    fixed_by: RepairRecord | None
     path: str
     line: Line
     column: Line
@@ -412,6 +422,7 @@ def _finding(finding: Finding) -> FindingRecord:
         "reach_reason": hit.reach_reason,
         "cause": hit.cause,
         "fixed_in": finding.fixed_in,
+        "fixed_by": repair_record(finding.fixed_by),
         "path": where.symbol.path,
         "line": where.line,
         "column": where.column,
@@ -442,6 +453,13 @@ def _baseline(baseline: Baseline | None) -> BaselineRecord | None:
             for e in sorted(baseline.stale)
         ],
     }
+
+
+def repair_record(repair: Repair | None) -> RepairRecord | None:
+    """A commit as JSON has it, null where it is not known."""
+    if repair is None:
+        return None
+    return {"sha": repair.sha, "date": repair.date, "subject": repair.subject}
 
 
 def _launch(launch: Launch) -> LaunchRecord:

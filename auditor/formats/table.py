@@ -166,6 +166,9 @@ class _Page:
         yield from wrap(hit.message, self.prose, "  ")
         if finding.origin_reason:
             yield from self.labelled("origin", [finding.origin_reason])
+        if finding.fixed_by is not None:
+            repair = f"{finding.fixed_in} by {finding.fixed_by.sha[:8]} {finding.fixed_by.subject}"
+            yield from self.labelled("fixed in", [repair])
         if hit.reach != "live" and hit.reach_reason:
             yield from self.labelled("reach", [f"{hit.reach}: {hit.reach_reason}"])
         shown = hit.evidence if self.screen.verbose else hit.evidence[:_EVIDENCE]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
@@ -53,6 +55,19 @@ def fetch_release(spec: str, cache: Path) -> WheelFiles:
         raise UsageProblem(f"the cache folder {folder} cannot be written: {problem}") from None
 
 
+def cached_wheel(spec: str, cache: Path) -> Path | None:
+    """The wheel of a release that is in the cache, unopened; raises UsageProblem for no release."""
+    name, version = _parse(spec)
+    return next(iter(_wheels(cache / "releases", name, version)), None)
+
+
+def _wheels(folder: Path, name: str, version: Version) -> Iterator[Path]:
+    for wheel in sorted(folder.glob("*.whl")):
+        with contextlib.suppress(InvalidWheelFilename):
+            if parse_wheel_filename(wheel.name)[:2] == (name, version):
+                yield wheel
+
+
 def _parse(spec: str) -> tuple[str, Version]:
     name, equals, version = spec.rpartition("==")
     name = name.strip() if equals else DISTRIBUTION
@@ -69,13 +84,9 @@ def _parse(spec: str) -> tuple[str, Version]:
 
 
 def _cached(folder: Path, name: str, version: Version) -> WheelFiles | None:
-    for wheel in sorted(folder.glob("*.whl")):
+    for wheel in _wheels(folder, name, version):
         try:
-            if parse_wheel_filename(wheel.name)[:2] != (name, version):
-                continue
             return WheelFiles(wheel)
-        except InvalidWheelFilename:
-            continue
         except UsageProblem:
             # Damaged: a fresh copy is worth more than a message.
             wheel.unlink(missing_ok=True)

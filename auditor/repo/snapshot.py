@@ -202,7 +202,7 @@ def open_reference(ref: str, side: Side, fork: Snapshot, cache: Path) -> Snapsho
         files = fetch_release(ref.removeprefix(RELEASE_PREFIX), cache)
         folder = find_package("", _listing(files.names))
         return Snapshot(side, ref, "release", files, folder)
-    if ref in (".", "..") or ref.startswith(("./", "../", "/", "~")) or ref.endswith("/"):
+    if _spelled_as_folder(ref):
         return _open_folder(ref, side)
     option = OPTION[side]
     if fork.repository is None:
@@ -218,6 +218,24 @@ def open_reference(ref: str, side: Side, fork: Snapshot, cache: Path) -> Snapsho
         if "/" in ref and Path(ref).is_dir():
             return _open_folder(ref, side)
         raise
+
+
+def _spelled_as_folder(ref: str) -> bool:
+    return ref in (".", "..") or ref.startswith(("./", "../", "/", "~")) or ref.endswith("/")
+
+
+def is_folder(ref: str, repository: Repository | None) -> bool:
+    """Whether a reference names a folder: by its spelling, or where no tag can be meant."""
+    return _spelled_as_folder(ref) or (repository is None and Path(ref).is_dir())
+
+
+def open_nothing(path: Path) -> Snapshot:
+    """A side without files that knows the repository around a folder, to open references from.
+
+    Raises UsageProblem where the folder is none.
+    """
+    root = _existing(path)
+    return Snapshot("fork", root.name, "directory", MemoryFiles({}), None, None, discover(root))
 
 
 def open_revision(fork: Snapshot, sha: str, side: Side = "base") -> Snapshot:
@@ -262,7 +280,9 @@ def _listing(names: Collection[str]) -> Callable[[str], Collection[str]]:
     return children
 
 
-def _on_disk(root: Path) -> Callable[[str], Collection[str]]:
+def on_disk(root: Path) -> Callable[[str], Collection[str]]:
+    """Lists the folders of a tree on disk, for ``find_package``."""
+
     def children(folder: str) -> Collection[str]:
         try:
             return os.listdir(root / folder)  # noqa: PTH208
@@ -282,7 +302,7 @@ def _existing(path: Path) -> Path:
 def _belongs(repository: Repository, start: str) -> bool:
     """Whether a folder of a checkout stands for the checkout and not just lies within it."""
     assert repository.work_tree is not None
-    children = _on_disk(repository.work_tree)
+    children = on_disk(repository.work_tree)
     if repository.tracks(start):
         return find_package(start, children) is not None
     package = find_package("", children)
@@ -305,7 +325,7 @@ def _open_folder(ref: str, side: Side) -> Snapshot:
 
 
 def _open_directory(root: Path, side: Side, label: str) -> Snapshot:
-    folder = find_package("", _on_disk(root))
+    folder = find_package("", on_disk(root))
     _refuse_link(root, folder)
     names = list(itertools.islice(walk(root, folder or ""), MAX_ENTRIES + 1))
     if len(names) > MAX_ENTRIES:
@@ -314,7 +334,7 @@ def _open_directory(root: Path, side: Side, label: str) -> Snapshot:
 
 
 def _open_worktree(repository: Repository, top: Path, side: Side, start: str) -> Snapshot:
-    folder = find_package(start, _on_disk(top))
+    folder = find_package(start, on_disk(top))
     _refuse_link(top, folder)
     names, refused = [], {}
     try:

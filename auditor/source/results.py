@@ -54,9 +54,10 @@ def _own_code() -> bytes:
 class ResultStore(Generic[T]):
     """Values of one type by key, one file each; a file that cannot be read counts as missing."""
 
-    def __init__(self, folder: Path | None, kind: type[T]) -> None:
-        """``folder`` None keeps nothing."""
+    def __init__(self, folder: Path | None, kind: type[T], kept: int = _KEPT) -> None:
+        """``folder`` None keeps nothing; the oldest beyond ``kept`` go."""
         self._folder = folder / "results" if folder is not None else None
+        self._kept = kept
         self._decoder = msgspec.msgpack.Decoder(kind)
 
     def load(self, key: str) -> T | None:
@@ -84,5 +85,5 @@ class ResultStore(Generic[T]):
         """The oldest go, a file that was never finished among them."""
         files = list(folder.iterdir())
         files.sort(key=lambda path: path.stat().st_mtime, reverse=True)
-        for path in files[_KEPT:]:
+        for path in files[self._kept :]:
             path.unlink(missing_ok=True)

@@ -22,6 +22,7 @@ KEYS = [
 ]
 FINDING_KEYS = {
     *("rule", "category", "severity", "confidence", "origin", "reach", "cause", "fixed_in"),
+    "fixed_by",
     *("path", "line", "column", "end_line", "symbol", "message", "evidence", "fingerprint"),
     *("disposition", "disposition_reason", "origin_reason", "reach_reason", "fix"),
 }

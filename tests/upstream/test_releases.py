@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from auditor.pipeline import AuditRequest, run_history
 from tests.benchmarks.audits import Found, audit, sync_findings
 from tests.benchmarks.releases import Unavailable, release
 from tests.benchmarks.score import Row, judge, truth
@@ -104,3 +105,17 @@ def test_a_defect_that_a_later_release_fixed_is_known_as_fixed() -> None:
         "NSATokenToKVPool.get_index_k_scale_continuous",
         "NSATokenToKVPool.get_index_k_scale_buffer",
     } <= fixed
+
+
+def test_the_index_k_getters_end_where_upstream_fixed_them() -> None:
+    """They read without a wait up to 0.5.10 and wait from 0.5.11 on."""
+    before, after = (_tree(version) for version in ("0.5.9", "0.5.12"))
+    found, status = run_history(AuditRequest(before, None, str(before), (str(after),), jobs=1))
+    ends = {
+        life.finding.hit.where.symbol.qualname: life.ended_reason
+        for life in found.lifetimes
+        if life.ended is not None
+    }
+    getters = ("continuous", "scale_buffer", "scale_continuous")
+    assert ends == {f"NSATokenToKVPool.get_index_k_{getter}": "it waits" for getter in getters}
+    assert (status, found.skipped) == (0, ())

@@ -1,0 +1,157 @@
+"""Findings over a row of releases, for a person and as JSON, ``audit-history/1``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from auditor.formats.json import repair_record
+from auditor.formats.text import Paint, Screen, count, encodable, scrub, wrap, wrap_phrases
+from auditor.model import Lifetime, Repair, Timeline
+
+SCHEMA = "audit-history/1"
+_PROSE = 110
+_SKIPPED = 5
+
+
+def render(form: str, timeline: Timeline, status: int, screen: Screen) -> str:
+    """The timeline as ``table`` or ``json``, ending in a newline."""
+    if form == "json":
+        return (
+            json.dumps(encodable(_document(timeline, status)), ensure_ascii=False, indent=2) + "\n"
+        )
+    return "\n".join(_lines(scrub(timeline), screen)) + "\n"
+
+
+def commit_of(repair: Repair) -> str:
+    """``1a2b3c4d Wait before the scales are read``."""
+    return f"{repair.sha[:8]} {repair.subject}"
+
+
+def _lines(timeline: Timeline, screen: Screen) -> Iterator[str]:
+    paint = Paint(screen.colour)
+    width = min(screen.width, _PROSE)
+    there = [life for life in timeline.lifetimes if life.ended is None]
+    ended = [life for life in timeline.lifetimes if life.ended is not None]
+    first, last = timeline.releases[0].ref, timeline.releases[-1].ref
+    phrases = [f"{count(len(timeline.lifetimes), 'finding')} in {len(timeline.releases)} releases"]
+    phrases += [f"{len(there)} still there in {last}", f"{len(ended)} ended"]
+    yield from wrap_phrases(" · ".join(phrases), screen.width)
+    if not screen.quiet:
+        yield ""
+        yield from _releases(timeline, width)
+        if there:
+            yield ""
+            yield paint.bold(f"Still there in {last} · {len(there)}")
+            for life in there:
+                yield from _life(life, first, width, paint)
+        if ended:
+            yield ""
+            yield paint.bold(f"Ended · {len(ended)}")
+            for life in ended:
+                yield from _life(life, first, width, paint)
+        yield from _left_out(timeline, screen, paint)
+
+
+def _releases(timeline: Timeline, width: int) -> Iterator[str]:
+    """Each release with the number of its findings."""
+    told = [f"{release.ref} ({release.findings})" for release in timeline.releases]
+    yield from wrap_phrases("Findings a release: " + " · ".join(told), width)
+
+
+def _life(life: Lifetime, first: str, width: int, paint: Paint) -> Iterator[str]:
+    finding = life.finding
+    symbol = finding.hit.where.symbol
+    yield f"  {paint.bold(symbol.qualname or symbol.path)}"
+    since = "in all" if life.appeared == first and life.ended is None else f"since {life.appeared}"
+    facts = [finding.rule, paint.severity(finding.severity, finding.severity), since]
+    if life.ended is not None:
+        facts.append(paint.good(f"ended {life.ended}: {life.ended_reason}"))
+    yield from wrap_phrases(" · ".join(facts), width, "    ")
+    yield from wrap(
+        f"{symbol.path}:{finding.hit.where.line} in {life.last}", width, "    ", "      "
+    )
+    if life.names:
+        before = ", ".join(f"{name.qualname} in {name.path}" for name in life.names)
+        yield from wrap(f"before: {before}", width, "    ", "      ")
+    if life.appeared_reason:
+        yield from wrap(f"appeared: {life.appeared_reason}", width, "    ", "      ")
+    if life.repair is not None:
+        yield from wrap(f"ended by {commit_of(life.repair)}", width, "    ", "      ")
+
+
+def _left_out(timeline: Timeline, screen: Screen, paint: Paint) -> Iterator[str]:
+    for note in timeline.notes:
+        yield from ("", *wrap(f"note: {note}", _PROSE, "", "  "))
+    if timeline.skipped:
+        yield ""
+        yield paint.warn(f"Skipped · {len(timeline.skipped)}")
+        shown: Sequence[Any] = timeline.skipped
+        shown = shown if screen.verbose else shown[:_SKIPPED]
+        for entry in shown:
+            yield from wrap(f"{entry.path} — {entry.reason}", screen.width, "  ", "    ")
+        if len(shown) < len(timeline.skipped):
+            yield f"  +{len(timeline.skipped) - len(shown)} more, see: -v or -o json"
+    if timeline.hidden:
+        yield ""
+        hidden = count(timeline.hidden, "finding")
+        yield from wrap(
+            f"Hidden: {hidden} below the asked confidence; --min-confidence low shows them", _PROSE
+        )
+
+
+def _document(timeline: Timeline, status: int) -> dict[str, Any]:
+    ended = [life for life in timeline.lifetimes if life.ended is not None]
+    return {
+        "schema": SCHEMA,
+        "tool": {"name": "audit", "version": timeline.tool_version},
+        "releases": [
+            {
+                "ref": release.ref,
+                "kind": release.kind,
+                "commit": release.commit,
+                "python_files": release.python_files,
+                "read_files": release.read_files,
+                "findings": release.findings,
+            }
+            for release in timeline.releases
+        ],
+        "findings": [_record(life) for life in timeline.lifetimes],
+        "skipped": [
+            {"path": entry.path, "stage": entry.stage, "reason": entry.reason}
+            for entry in timeline.skipped
+        ],
+        "summary": {
+            "exit_status": status,
+            "findings": len(timeline.lifetimes),
+            "ended": len(ended),
+            "hidden": timeline.hidden,
+            "notes": list(timeline.notes),
+            "configuration": dict(sorted(timeline.configuration.items())),
+        },
+    }
+
+
+def _record(life: Lifetime) -> dict[str, Any]:
+    finding, hit = life.finding, life.finding.hit
+    return {
+        "rule": finding.rule,
+        "category": finding.category,
+        "severity": finding.severity,
+        "confidence": hit.confidence,
+        "reach": hit.reach,
+        "cause": hit.cause,
+        "fingerprint": finding.fingerprint,
+        "symbol": hit.where.symbol.qualname,
+        "path": hit.where.symbol.path,
+        "line": hit.where.line,
+        "message": hit.message,
+        "names": [{"symbol": name.qualname, "path": name.path} for name in life.names],
+        "appeared": life.appeared,
+        "appeared_reason": life.appeared_reason,
+        "last": life.last,
+        "ended": life.ended,
+        "ended_reason": life.ended_reason,
+        "ended_by": repair_record(life.repair),
+    }
