@@ -84,7 +84,7 @@ def find(scripts: Scripts, around: Surroundings) -> Found:
     """
     if scripts.paths:
         also = (around.root,) if around.root is not None else ()
-        return find_named(scripts.paths, scripts.base, also)
+        return find_named(scripts.paths, scripts.base, also, scripts.instead)
     if around.blind:
         return Found()
     names = [name for name in around.names if deployed(name)]
