@@ -32,6 +32,8 @@ Progress = Callable[[str, int, int], None]
 Change = tuple[str, bytes, bytes]
 """A file's path as a patch names it, what it held, and what it holds now."""
 
+_NOT_NEEDED = "needs no edit of its own once the others are made"
+
 
 class Repair(msgspec.Struct, frozen=True):
     """What became of every wanted fix, and the files that changed."""
@@ -80,9 +82,10 @@ def repair(
             plans.append(plan)
     changes: tuple[Change, ...] = ()
     if plans:
-        settled = _settled(desk, plans)
+        settled, tried = _settled(desk, plans)
         given_up, changes = _delivered(desk, settled, dry)
-        fixes |= {plan.finding.fingerprint: _fate(plan, settled, given_up) for plan in plans}
+        for plan in plans:
+            fixes[plan.finding.fingerprint] = _fate(plan, settled, given_up, plan in tried)
         if changes:
             fixes = {mark: _closed(fix, settled) for mark, fix in fixes.items()}
     return Repair(tuple(fixes[finding.fingerprint] for finding in findings), changes)
@@ -108,8 +111,11 @@ def _judged(request: AuditRequest, fork: Snapshot, progress: Progress) -> Report
     return run(request, progress)
 
 
-def _settled(desk: _Desk, plans: Sequence[Plan]) -> Settled:
-    """Tries the plans on the audit, those that follow from others only where they are needed."""
+def _settled(desk: _Desk, plans: Sequence[Plan]) -> tuple[Settled, list[Plan]]:
+    """Tries the plans on the audit, those that follow from others only where they are needed.
+
+    Gives the plans that were tried as well.
+    """
     everything = msgspec.structs.replace(desk.request, min_confidence="low", origins=())
 
     def judge(contents: Mapping[Path, bytes]) -> Sequence[Finding]:
@@ -121,8 +127,9 @@ def _settled(desk: _Desk, plans: Sequence[Plan]) -> Settled:
     settled = settle(first, desk.sources, before, judge)
     left = [p for p in plans if p.follows and not settled.gone[identity(p.finding)]]
     if not left or len(first) == len(plans):
-        return settled
-    return settle([*first, *left], desk.sources, before, judge)
+        return settled, first
+    tried = [*first, *left]
+    return settle(tried, desk.sources, before, judge), tried
 
 
 def _delivered(
@@ -142,7 +149,9 @@ def _delivered(
     return given_up, tuple(changes)
 
 
-def _fate(plan: Plan, settled: Settled, given_up: Mapping[Path, str]) -> Fix:
+def _fate(plan: Plan, settled: Settled, given_up: Mapping[Path, str], tried: bool) -> Fix:
+    if not tried:
+        return Fix(plan.finding, plan.applicability, "made", _NOT_NEEDED)
     reason = settled.refused.get(plan.finding.fingerprint) or given_up.get(plan.file, "")
     state: Literal["made", "rolled-back"] = "rolled-back" if reason else "made"
     return Fix(plan.finding, plan.applicability, state, plan.how, reason)
@@ -152,7 +161,7 @@ def _closed(fix: Fix, settled: Settled) -> Fix:
     """A finding that the edits for others have closed needs none of its own."""
     if fix.state == "made" or not settled.gone[identity(fix.finding)]:
         return fix
-    return Fix(fix.finding, fix.applicability, "made", "needs no edit of its own any more")
+    return Fix(fix.finding, fix.applicability, "made", _NOT_NEEDED)
 
 
 @dataclass

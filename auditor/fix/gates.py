@@ -142,7 +142,8 @@ class Gates:
                 body = mine.without([w for w in own if core(w) <= kept], mine.block)
                 edit = mine.edit(restored(body, theirs.block, gates, mine.unit))
                 if edit.text.strip() or edit.end > edit.start:
-                    return Offer(gap.function.path, edit, f"puts back the wait of {view.ref}")
+                    verb = "takes over" if view.side == "target" else "puts back"
+                    return Offer(gap.function.path, edit, f"{verb} the wait of {view.ref}")
         raise Unfit("")
 
     def _moved(self, gap: Gap, finding: Finding) -> Offer:

@@ -80,7 +80,7 @@ def outcome(
         bool(about) and all(fix.state == "made" for fix in about),
         mine.split() == theirs.split(),
         bool(mine) and _tree(mine) == _tree(theirs),
-        "" if mine == theirs else "".join(difflib.unified_diff(*_lines(theirs, mine), n=1)),
+        "" if mine == theirs else _patch(theirs, mine),
     )
 
 
@@ -101,8 +101,8 @@ def _tree(text: str) -> str:
     return ast.dump(ast.parse(textwrap.dedent(text)))
 
 
-def _lines(*texts: str) -> list[list[str]]:
-    return [text.splitlines(True) for text in texts]
+def _patch(theirs: str, mine: str) -> str:
+    return "".join(difflib.unified_diff(theirs.splitlines(True), mine.splitlines(True), n=1))
 
 
 def run(
