@@ -71,7 +71,10 @@ class Gates:
         Once these wait, it waits.
         """
         owner = gap.function.owner
-        if owner is None or gap.shape in ("optional", "bypass", "dropped-parameter"):
+        if gap.shape == "optional":
+            # The calls that leave the gate out come first.
+            return not gap.callers
+        if owner is None or gap.shape in ("bypass", "dropped-parameter"):
             return False
         here = (gap.function.path, gap.function.facts.qualname)
         found = self.fork.readings.of_method(owner, gap.function)
@@ -129,7 +132,14 @@ class Gates:
         """The waits that another side's version of the function makes, where it makes them."""
         mine = self.written(self.fork, gap.function)
         order = {"upstream": 0, "base": 1, "target": 2}
-        for view in sorted(self.views[1:], key=lambda view: order[view.side]):
+        # A side that has the gap itself has nothing to give back.
+        has_it = finding.origin in ("inherited", "fixed-upstream")
+        sides = [
+            view
+            for view in self.views[1:]
+            if (view.ref == finding.fixed_in if view.side == "target" else not has_it)
+        ]
+        for view in sorted(sides, key=lambda view: order[view.side]):
             for function in _same(view, gap.function):
                 theirs = self.written(view, function)
                 gates = theirs.waits(self._lines(view, function, gap))
@@ -151,10 +161,10 @@ class Gates:
         mine = self.written(self.fork, gap.function)
         waits = mine.waits(self._lines(self.fork, gap.function, gap))
         for wait in waits:
-            told = mine.guards(wait, _short(gap.gate))
+            told = mine.guards(wait, _name(gap.gate.split(".")))
             same = [w for w in waits if core(w) == core(told)]
             local = free_names(told) & mine.locals
-            moved = mine.adopted(told)
+            moved = self._spelled_by_siblings(gap, mine, told) or mine.adopted(told)
             if not local:
                 body = mine.with_wait(moved, 0)
             elif local <= mine.bound_before(gap.line):
@@ -164,6 +174,21 @@ class Gates:
             edit = mine.edit(mine.without(same, body))
             return Offer(gap.function.path, edit, "moves the wait before the read")
         raise Unfit("the function's own wait needs what is known after the read only")
+
+    def _spelled_by_siblings(self, gap: Gap, mine: Written, wait: Statement) -> Statement | None:
+        """The same wait under the conditions that a sibling asks; None where none makes it."""
+        for view, function in self._siblings(gap)[:_MOST_SIBLINGS]:
+            theirs = self.written(view, function)
+            for other in theirs.waits(self._lines(view, function, gap)):
+                try:
+                    names, attributes = self._mapping(gap, mine, function, theirs, other)
+                except Unfit:
+                    continue
+                method = (theirs.name, mine.name)
+                told = renamed(mine.adopted(other), names, attributes, method)
+                if core(told) == core(wait):
+                    return told
+        return None
 
     def _as_siblings(self, gap: Gap, finding: Finding) -> Offer:
         """The wait of the nearest sibling."""
@@ -472,10 +497,11 @@ class Gates:
     def _lines(self, view: View, function: Function, gap: Gap) -> set[int]:
         """The lines at which a function waits on a gate, or on what the gap is about."""
         readings = view.readings
+        about = _name(gap.gate.split("."))
         return {
             wait.line
             for wait in readings.summary(function, function.owner).waits
-            if readings.is_gate(wait.token) or _last(wait.token[-1]) == _short(gap.gate)
+            if readings.is_gate(wait.token) or _name(wait.token) == about
         }
 
     def _keys(self, gap: Gap) -> frozenset[str]:
@@ -532,5 +558,7 @@ def _last(step: str) -> str:
     return step.removeprefix("param:")
 
 
-def _short(gate: str) -> str:
-    return _last(gate.rpartition(".")[2])
+def _name(token: Sequence[str]) -> str:
+    """The attribute or parameter at the end of an access path, whatever is taken of it."""
+    steps = (_last(step) for step in reversed(token))
+    return next((step for step in steps if step.isidentifier()), "")
