@@ -166,12 +166,12 @@ class Gates:
             local = free_names(told) & mine.locals
             moved = self._spelled_by_siblings(gap, mine, told) or mine.adopted(told)
             if not local:
-                body = mine.with_wait(moved, 0)
+                body = mine.without(same, mine.with_wait(moved, 0))
             elif local <= mine.bound_before(gap.line):
-                body = mine.with_wait_before(gap.line, moved)
+                body = mine.with_wait_before(gap.line, moved, same)
             else:
                 continue
-            edit = mine.edit(mine.without(same, body))
+            edit = mine.edit(body)
             return Offer(gap.function.path, edit, "moves the wait before the read")
         raise Unfit("the function's own wait needs what is known after the read only")
 
@@ -316,10 +316,13 @@ class Gates:
             if first <= gap.line <= last or not equal_statements(mapped(statement), own):
                 break
             position += 1
-        rebound = mine.bound_by(mine.statements[:position])
-        needed = theirs.bound_by(before[position:])
-        if free_names(wait) & needed or (free_names(moved) & rebound) - set(names):
-            raise Unfit("the wait follows from statements that this function does not have")
+        # What the sibling has computed by then must have been computed here in the same way.
+        computed = free_names(wait) & theirs.locals
+        shared = theirs.bound_by(before[:position])
+        changed = theirs.bound_by(before[position:])
+        for name in sorted(computed):
+            if name in changed or (name not in shared and name not in theirs.parameter_names):
+                raise Unfit(f"it waits by {name}, which it has computed before")
         return mine.with_wait(moved, position)
 
     def _mapping(
@@ -342,9 +345,7 @@ class Gates:
             elif name in theirs.parameter_names:
                 if name not in mine.parameter_names:
                     self._parameter(gap, name, mine, theirs, wait, names, attributes)
-            elif name in theirs.locals:
-                raise Unfit(f"it uses {name}, which it has computed")
-            elif name not in _BUILT_IN and name not in mine.source.names:
+            elif name not in {*theirs.locals, *_BUILT_IN, *mine.source.names}:
                 raise Unfit(f"{name} is not known in this file")
         return names, attributes
 

@@ -213,8 +213,13 @@ class Written:
         body.insert(at, wait)
         return self.block.with_changes(body=body)
 
-    def with_wait_before(self, line: int, wait: Statement) -> cst.IndentedBlock:
-        """The body with a wait before the innermost statement that covers a line."""
+    def with_wait_before(
+        self, line: int, wait: Statement, gone: Collection[Statement] = ()
+    ) -> cst.IndentedBlock:
+        """The body with a wait before the innermost statement that covers a line.
+
+        ``gone`` are statements of the body that are taken out.
+        """
         target: Statement | None = None
 
         def search(node: cst.CSTNode) -> None:
@@ -230,7 +235,7 @@ class Written:
         search(self.block)
         if target is None:
             raise Unfit(f"line {line} holds no statement of the function")
-        return cast("cst.IndentedBlock", self.block.visit(_Before(target, wait)))
+        return cast("cst.IndentedBlock", self.block.visit(_Moved(gone, target, wait)))
 
     def replaced(self, old: cst.CSTNode, new: cst.CSTNode) -> cst.BaseSuite:
         """The body with one of its nodes replaced."""
@@ -238,7 +243,7 @@ class Written:
 
     def without(self, waits: Collection[Statement], body: cst.IndentedBlock) -> cst.IndentedBlock:
         """A body of this function without some of its statements."""
-        return cast("cst.IndentedBlock", body.visit(_Without(waits)))
+        return cast("cst.IndentedBlock", body.visit(_Moved(waits)))
 
 
 def core(statement: cst.CSTNode) -> frozenset[str]:
@@ -440,37 +445,43 @@ class _Laid(cst.CSTTransformer):
         return updated_node.with_changes(value=None)
 
 
-class _Before(cst.CSTTransformer):
-    def __init__(self, target: Statement, wait: Statement) -> None:
+class _Moved(cst.CSTTransformer):
+    """Takes statements out, and puts one before another, all known by identity.
+
+    A condition that is left with nothing to do goes with what it held.
+    """
+
+    def __init__(
+        self,
+        gone: Collection[Statement],
+        target: Statement | None = None,
+        wait: Statement | None = None,
+    ) -> None:
+        self._gone = {id(statement) for statement in gone}
         self._target = target
         self._wait = wait
 
     def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> object:  # type: ignore[override]
-        if original_node is not self._target:
-            return updated_node
-        # What is said above the statement stays above it, and the wait comes before both.
-        return cst.FlattenSentinel([self._wait, updated_node])
-
-
-class _Without(cst.CSTTransformer):
-    """Takes statements out; a condition that is left with nothing to do goes with them."""
-
-    def __init__(self, waits: Collection[Statement]) -> None:
-        self._gone = {id(wait) for wait in waits}
-
-    def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> object:  # type: ignore[override]
         if id(original_node) in self._gone:
             return cst.RemoveFromParent()
-        if original_node is updated_node or not _is_empty(getattr(updated_node, "body", None)):
-            return updated_node
-        if isinstance(updated_node, cst.Else):
-            return cst.RemoveFromParent()
-        if isinstance(updated_node, cst.If) and updated_node.orelse is None:
-            if _only_looks(updated_node.test):
-                return cst.RemoveFromParent()
-        block = cast("cst.IndentedBlock", updated_node.body)  # type: ignore[attr-defined]
-        nothing = cst.SimpleStatementLine([cst.Pass()])
-        return updated_node.with_changes(body=block.with_changes(body=[nothing]))
+        left: cst.CSTNode | None = updated_node
+        if _is_empty(getattr(updated_node, "body", None)):
+            left = _emptied(updated_node)
+        if original_node is not self._target:
+            return cst.RemoveFromParent() if left is None else left
+        # What is said above the statement stays above it, and the wait comes before both.
+        return cst.FlattenSentinel([n for n in (self._wait, left) if n is not None])
+
+
+def _emptied(node: cst.CSTNode) -> cst.CSTNode | None:
+    """What becomes of a statement whose block lost all that it held; None where it can go too."""
+    if isinstance(node, cst.Else):
+        return None
+    if isinstance(node, cst.If) and node.orelse is None and _only_looks(node.test):
+        return None
+    block = cast("cst.IndentedBlock", node.body)  # type: ignore[attr-defined]
+    nothing = cst.SimpleStatementLine([cst.Pass()])
+    return node.with_changes(body=block.with_changes(body=[nothing]))
 
 
 def _is_empty(body: object) -> bool:
