@@ -523,7 +523,9 @@ def _show_bytes(data: bytes) -> None:
     except OSError as problem:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(problem, BrokenPipeError):
-            raise UsageProblem(f"cannot write the patch: {problem.strerror or problem}") from problem
+            raise UsageProblem(
+                f"cannot write the patch: {problem.strerror or problem}"
+            ) from problem
 
 
 def _tell(text: str) -> None:

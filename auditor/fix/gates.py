@@ -90,15 +90,13 @@ class Gates:
 
     def offer(self, gap: Gap, finding: Finding) -> Offer:
         """The edit that closes a gap; raises Unfit with what stands against every way."""
-        if gap.shape == "bypass":
-            raise Unfit("how to read through the getter is for a person to decide")
         if gap.shape == "optional" and gap.callers:
             return self._handed_over(gap)
         ways: list[Callable[[Gap, Finding], Offer]] = [
             self._taken_over,
             self._put_back,
             *([self._moved] if gap.shape in ("late", "partial") else []),
-            self._as_siblings,
+            self._bypassed if gap.shape == "bypass" else self._as_siblings,
             *([self._through_super] if gap.shape == "override" else []),
         ]
         reasons: list[str] = []
@@ -224,6 +222,10 @@ class Gates:
         assert isinstance(call, cst.SimpleStatementLine)
         edit = mine.edit(mine.with_wait(mine.adopted(call), 0))
         return Offer(gap.function.path, edit, f"calls super().{mine.name} first, which waits")
+
+    def _bypassed(self, gap: Gap, finding: Finding) -> Offer:
+        """None: the wait of a getter is no statement of the code that reads past it."""
+        raise Unfit("how to read through the getter is for a person to decide")
 
     def _handed_over(self, gap: Gap) -> Offer:
         """The gate that a call leaves out, as another call of the same method hands it over."""

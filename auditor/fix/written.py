@@ -137,12 +137,13 @@ class Written:
         """The outermost statements that do nothing but wait, at the lines of waits."""
         found: list[Statement] = []
 
-        def search(node: cst.CSTNode) -> None:
-            if isinstance(node, Statement) and self._only_waits(node, lines):
+        def search(node: cst.CSTNode, *, other: bool = False) -> None:
+            # An elif is no statement of its own.
+            if not other and isinstance(node, Statement) and self._only_waits(node, lines):
                 found.append(node)
             elif not isinstance(node, cst.FunctionDef | cst.ClassDef | cst.BaseExpression):
                 for child in node.children:
-                    search(child)
+                    search(child, other=isinstance(node, cst.If) and child is node.orelse)
 
         search(self.block)
         return found

@@ -15,7 +15,7 @@ _LABELS = {
     "rolled-back": "rolled back",
     "none": "no edit",
 }
-_LABEL = 13
+_LABEL = 14
 
 
 def page(fixes: Sequence[Fix], screen: Screen, *, dry: bool) -> str:

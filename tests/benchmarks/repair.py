@@ -27,10 +27,9 @@ from auditor.pipeline import AuditRequest
 from auditor.repair import Repair, repair
 from auditor.rulebook import load
 from tests.benchmarks.gated import GatedReader, find_gates, read_tree
-from tests.benchmarks.mutate import SETUPS, Copy, edits
 from tests.benchmarks.mutants import Mutation
+from tests.benchmarks.mutate import SETUPS, Copy, edits
 from tests.benchmarks.releases import trees
-
 
 RULES = [rule.id for rule in load().rules if rule.category == "sync"]
 

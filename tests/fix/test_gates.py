@@ -507,8 +507,10 @@ LAYER_FILE = "sglang/srt/layers/layer.py"
         ("self.layer_id, numbers", "self.layer_id, numbers, counter=self.pool.counter"),
         (
             "\n            self.layer_id,\n            numbers,\n        ",
-            "\n            self.layer_id,\n            numbers,\n"
-            "            counter=self.pool.counter,\n        ",
+            (
+                "\n            self.layer_id,\n            numbers,\n"
+                "            counter=self.pool.counter,\n        "
+            ),
         ),
         (
             "layer_id=self.layer_id, numbers=numbers",
@@ -581,6 +583,30 @@ def test_gate_bypassed_is_only_told(tmp_path: Path) -> None:
         "none",
     )
     assert (tmp_path / "fork" / LAYER_FILE).read_text() == layer
+
+
+def test_gate_bypassed_gets_back_the_wait_that_upstream_makes_there(tmp_path: Path) -> None:
+    upstream = textwrap.dedent(
+        """\
+        from sglang.srt.mem_cache.pool import PagePool
+
+
+        def pages_of(pool: PagePool, layer_id, inner):
+            if inner:
+                pool.counter.wait_until(layer_id)
+                pool = pool.inner
+            elif pool.counter is not None:
+                pool.counter.wait_until(layer_id)
+            return pool.pages[layer_id].view(-1)
+        """
+    )
+    lost = upstream.replace(
+        "        pool.counter.wait_until(layer_id)\n        pool =", "        pool ="
+    ).replace("pool.counter.wait_until(layer_id)", "pass")
+    assert lost.count("wait_until") == 0
+    done = fix(tmp_path, {POOL: HEAD, LAYER_FILE: lost}, {POOL: HEAD, LAYER_FILE: upstream})
+    assert [(f.finding.rule, f.state) for f in done.fixes] == [("gate-bypassed", "made")]
+    assert (tmp_path / "fork" / LAYER_FILE).read_text() == upstream
 
 
 def test_a_gate_is_never_safe(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from auditor.repo.scripts import Scripts
 POOL = "sglang/srt/mem_cache/pool.py"
 Files = Mapping[str, str | bytes]
 
-HEAD = '''\
+HEAD = """\
 import torch
 
 from kernels import unpack
@@ -37,7 +37,7 @@ class PagePool:
         if self.counter is not None:
             self.counter.wait_until(layer_id - self.first)
         return self.pages[layer_id - self.first][slots]
-'''
+"""
 """A pool with two getters that wait."""
 
 
