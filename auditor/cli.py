@@ -298,9 +298,10 @@ def fix_findings(
     screen = _screen(settings)
     if diff:
         _show_bytes(patch(done.changes))
-        _tell(page(done.fixes, screen._replace(colour=False), dry=True).rstrip())
+        plain = screen._replace(colour=False)
+        _tell(page(done.fixes, done.revealed, plain, dry=True).rstrip())
     else:
-        _show(page(done.fixes, screen, dry=False))
+        _show(page(done.fixes, done.revealed, screen, dry=False))
     return 0 if done.complete else 1
 
 

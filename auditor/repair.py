@@ -36,10 +36,14 @@ _NOT_NEEDED = "needs no edit of its own once the others are made"
 
 
 class Repair(msgspec.Struct, frozen=True):
-    """What became of every wanted fix, and the files that changed."""
+    """What became of every wanted fix, and the files that changed.
+
+    ``revealed`` are upstream's own defects that are found only now that others are gone.
+    """
 
     fixes: tuple[Fix, ...]
     changes: tuple[Change, ...]
+    revealed: tuple[Finding, ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -81,6 +85,7 @@ def repair(
         else:
             plans.append(plan)
     changes: tuple[Change, ...] = ()
+    revealed: tuple[Finding, ...] = ()
     if plans:
         settled, tried = _settled(desk, plans)
         given_up, changes = _delivered(desk, settled, dry)
@@ -88,7 +93,8 @@ def repair(
             fixes[plan.finding.fingerprint] = _fate(plan, settled, given_up, plan in tried)
         if changes:
             fixes = {mark: _closed(fix, settled) for mark, fix in fixes.items()}
-    return Repair(tuple(fixes[finding.fingerprint] for finding in findings), changes)
+            revealed = settled.revealed
+    return Repair(tuple(fixes[finding.fingerprint] for finding in findings), changes, revealed)
 
 
 def _on_disk(request: AuditRequest) -> Snapshot:
@@ -233,7 +239,7 @@ class _Desk:
         for (path, qualname), gap in self.gates.gaps().items():
             if qualname == symbol.qualname and self.fork.report_path(path) == symbol.path:
                 offer = self.gates.offer(gap, finding)
-                follows = self.gates.follows(gap)
+                follows = offer.guessed and self.gates.follows(gap)
                 break
         else:
             raise Unfit("the gap is not seen any more")

@@ -39,12 +39,15 @@ class Settled:
     """Files with their new contents, and why others, or single plans, were given up.
 
     ``refused`` names plans by fingerprint; ``gone`` are identities of findings that are no more.
+    ``revealed`` are upstream's own defects, in code that no plan is for, which only the edits make
+    visible: a wait that is back speaks for its siblings.
     """
 
     contents: dict[Path, bytes]
     given_up: dict[Path, str]
     refused: dict[str, str]
     gone: Counter[Identity]
+    revealed: tuple[Finding, ...]
 
 
 def settle(
@@ -81,8 +84,9 @@ def settle(
             named = dict.fromkeys(kept, _any(trouble))
         given_up |= named
         kept = {file: content for file, content in kept.items() if file not in named}
-    gone = trial.before - trial.after if kept else Counter()
-    return Settled(kept, given_up, refused, gone)
+    if not kept:
+        return Settled(kept, given_up, refused, Counter(), ())
+    return Settled(kept, given_up, refused, trial.before - trial.after, tuple(trial.revealed))
 
 
 class _Trial:
@@ -93,6 +97,8 @@ class _Trial:
         self.judge = judge
         self.before = Counter(map(identity, before))
         self.after = self.before
+        self.revealed: list[Finding] = []
+        self.symbols = {plan.finding.hit.where.symbol for plan in plans}
         self.files = {plan.finding.hit.where.symbol.path: plan.file for plan in plans}
 
     def __call__(self, contents: Contents) -> dict[Path | None, str]:
@@ -100,6 +106,7 @@ class _Trial:
         self.after = after = Counter(map(identity, found))
         wanted = Counter(identity(p.finding) for p in self.plans if p.file in contents)
         trouble: dict[Path | None, str] = {}
+        self.revealed = []
         for plan in self.plans:
             key = identity(plan.finding)
             if plan.file in contents and after[key] > self.before[key] - wanted[key]:
@@ -108,8 +115,13 @@ class _Trial:
                 trouble.setdefault(plan.file, f"{plan.finding.rule} is still found at {name}")
         for finding in found:
             key = identity(finding)
-            if after[key] > self.before[key]:
-                where = finding.hit.where
+            if after[key] <= self.before[key]:
+                continue
+            where = finding.hit.where
+            upstreams = finding.origin in ("inherited", "fixed-upstream")
+            if upstreams and where.symbol not in self.symbols:
+                self.revealed.append(finding)
+            else:
                 file = self.files.get(where.symbol.path)
                 name = where.symbol.qualname or f"line {where.line}"
                 why = f"{finding.rule} would be found at {name} of {where.symbol.path}"

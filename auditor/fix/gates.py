@@ -34,11 +34,15 @@ _MOST_SIBLINGS = 24
 
 @dataclass(frozen=True)
 class Offer:
-    """An edit of a file of the package that should close a gap; ``how`` is a short clause."""
+    """An edit of a file of the package that should close a gap; ``how`` is a short clause.
+
+    ``guessed`` says that no other side has the wait there: only siblings speak for it.
+    """
 
     path: str
     edit: Edit
     how: str
+    guessed: bool = False
 
 
 @dataclass
@@ -201,7 +205,8 @@ class Gates:
                 except Unfit as problem:
                     reasons.append(f"as {function.facts.qualname} does: {problem}")
                     continue
-                return Offer(gap.function.path, edit, f"waits as {function.facts.qualname} does")
+                how = f"waits as {function.facts.qualname} does"
+                return Offer(gap.function.path, edit, how, guessed=True)
         raise Unfit(reasons[0] if reasons else "no sibling has a wait of its own to copy")
 
     def _through_super(self, gap: Gap, finding: Finding) -> Offer:
@@ -221,7 +226,8 @@ class Gates:
         call = cst.parse_statement(f"super().{mine.name}({arguments})")
         assert isinstance(call, cst.SimpleStatementLine)
         edit = mine.edit(mine.with_wait(mine.adopted(call), 0))
-        return Offer(gap.function.path, edit, f"calls super().{mine.name} first, which waits")
+        how = f"calls super().{mine.name} first, which waits"
+        return Offer(gap.function.path, edit, how, guessed=True)
 
     def _bypassed(self, gap: Gap, finding: Finding) -> Offer:
         """None: the wait of a getter is no statement of the code that reads past it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from auditor.formats.text import Paint, Screen, count, scrub, wrap, wrap_phrases
-from auditor.model import Fix
+from auditor.model import Finding, Fix
 
 _PROSE = 110
 _STATES = ("made", "held-back", "rolled-back", "none")
@@ -18,9 +18,14 @@ _LABELS = {
 _LABEL = 14
 
 
-def page(fixes: Sequence[Fix], screen: Screen, *, dry: bool) -> str:
-    """One line of counts, then the fixes; of a patch only (``dry``) those that are not in it."""
+def page(fixes: Sequence[Fix], revealed: Sequence[Finding], screen: Screen, *, dry: bool) -> str:
+    """One line of counts, then the fixes; of a patch only (``dry``) those that are not in it.
+
+    ``revealed`` are findings that are seen only now.
+    """
     lines = list(_lines([scrub(fix) for fix in fixes], screen, dry))
+    if not screen.quiet:
+        lines += _revealed([scrub(finding) for finding in revealed])
     return "\n".join(lines) + "\n"
 
 
@@ -44,6 +49,15 @@ def _lines(fixes: Sequence[Fix], screen: Screen, dry: bool) -> Iterator[str]:
         yield from wrap(told, min(screen.width, _PROSE), indent)
         if fix.reason:
             yield from wrap(fix.reason, min(screen.width, _PROSE), indent)
+
+
+def _revealed(findings: Sequence[Finding]) -> Iterator[str]:
+    if findings:
+        yield ""
+        yield "  found only now, and upstream's own:"
+    for finding in findings:
+        where = finding.hit.where
+        yield f"    {where.symbol.path}:{where.line} {where.symbol.qualname} · {finding.rule}"
 
 
 def _counts(fixes: Sequence[Fix], dry: bool) -> Iterator[str]:

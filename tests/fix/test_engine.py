@@ -14,7 +14,7 @@ from auditor.errors import UsageProblem
 from auditor.fix import engine
 from auditor.fix.engine import Plan, settle, write
 from auditor.fix.text import Edit, Source, Unfit
-from auditor.model import Finding, Hit, Location, Symbol
+from auditor.model import Finding, Hit, Location, Origin, Symbol
 from auditor.pipeline import AuditRequest
 from auditor.repair import repair
 
@@ -24,9 +24,15 @@ from .trees import write as write_tree
 OPEN = method("def get_mean(self, layer_id):\n    return self.pages[layer_id].mean()")
 
 
-def finding(path: str, name: str = "f", rule: str = "r", mark: str = "") -> Finding:
+def finding(
+    path: str,
+    name: str = "f",
+    rule: str = "r",
+    mark: str = "",
+    origin: Origin = "introduced",
+) -> Finding:
     hit = Hit(Location(Symbol(path, name), 1), "a", "", (), "high", "live", "", "", "")
-    return Finding(rule, "sync", "high", hit, mark or f"{path}{name}{rule}", "introduced", "")
+    return Finding(rule, "sync", "high", hit, mark or f"{path}{name}{rule}", origin, "")
 
 
 class Sheet:
@@ -100,6 +106,22 @@ def test_files_that_lead_to_a_new_finding_together_only_are_all_given_up() -> No
         sheet.finds(finding(f"{name}.txt"), **{name: "old"})
     sheet.finds(finding("elsewhere.py"), a="new", b="new")
     assert sheet.settle(plan("a", "new"), plan("b", "new")).contents == {}
+
+
+def test_upstreams_own_defect_that_comes_to_light_is_told_and_stops_nothing() -> None:
+    sheet = Sheet(a="old")
+    other = finding("elsewhere.py", origin="inherited")
+    sheet.finds(finding("a.txt"), a="old").finds(other, a="new")
+    settled = sheet.settle(plan("a", "new"))
+    assert [*settled.contents.values()] == [b"new"]
+    assert settled.revealed == (other,)
+
+
+def test_a_finding_in_what_was_edited_stops_it_whoever_has_it_too() -> None:
+    sheet = Sheet(a="old")
+    sheet.finds(finding("a.txt"), a="old")
+    sheet.finds(finding("a.txt", rule="late", origin="inherited"), a="new")
+    assert sheet.settle(plan("a", "new")).contents == {}
 
 
 def test_one_of_two_equal_findings_may_stay_where_only_one_is_fixed() -> None:

@@ -34,12 +34,12 @@ def fix(state: str, name: str = "Pool.get", reason: str = "", how: str = "does i
     ],
 )
 def test_the_first_line_counts(states: list[str], dry: bool, line: str) -> None:
-    shown = page([fix(state) for state in states], Screen(200, quiet=True), dry=dry)
+    shown = page([fix(state) for state in states], [], Screen(200, quiet=True), dry=dry)
     assert shown == line + "\n"
 
 
 def test_each_fix_is_told_with_its_reason() -> None:
-    shown = page([fix("none", reason="no way"), fix("made", "Pool.take")], Screen(), dry=False)
+    shown = page([fix("none", reason="no way"), fix("made", "Pool.take")], [], Screen(), dry=False)
     assert shown.splitlines()[1:] == [
         "",
         f"  fixed       {PLACE}:7 Pool.take",
@@ -52,12 +52,21 @@ def test_each_fix_is_told_with_its_reason() -> None:
 
 
 def test_of_a_patch_only_what_is_not_in_it_is_told() -> None:
-    shown = page([fix("made", "Pool.take"), fix("rolled-back")], Screen(), dry=True)
+    shown = page([fix("made", "Pool.take"), fix("rolled-back")], [], Screen(), dry=True)
     assert "Pool.take" not in shown
     assert f"  rolled back {PLACE}:7 Pool.get" in shown
 
 
+def test_what_is_found_only_now_is_told() -> None:
+    shown = page([fix("made")], [fix("made", "Pool.other").finding], Screen(), dry=True)
+    assert shown.splitlines()[1:] == [
+        "",
+        "  found only now, and upstream's own:",
+        f"    {PLACE}:7 Pool.other · some-rule",
+    ]
+
+
 def test_text_of_the_fork_cannot_drive_the_terminal() -> None:
-    shown = page([fix("none", "\x1b[2J", how="\x07", reason="a\x1b]0;b")], Screen(), dry=False)
+    shown = page([fix("none", "\x1b[2J", how="\x07", reason="a\x1b]0;b")], [], Screen(), dry=False)
     assert "\x1b" not in shown
     assert "\x07" not in shown
