@@ -397,6 +397,50 @@ def history_of_findings(context: click.Context, /, **_: object) -> int:
     return status
 
 
+@cli.command("fix")
+@click.option("--diff", is_flag=True, help="Print a patch for git apply, and change nothing.")
+@click.option(
+    "--unsafe",
+    is_flag=True,
+    help="Make edits that change what runs as well: every gate that is put in.",
+)
+@click.option(
+    "--rule", "only", metavar="ID", multiple=True, help="Fix only this rule's. Repeatable."
+)
+@run_options(*(name for name in _OPTIONS if name not in ("fail_on", "output", "strict")))
+@click.pass_context
+def fix_findings(
+    context: click.Context, /, diff: bool, unsafe: bool, only: tuple[str, ...], **_: object
+) -> int:
+    """Fix what was found, in the working tree.
+
+    A lost or missing wait is put in as its siblings write it; a flag, variable or parser that has
+    another name is renamed in the scripts. Each file is audited with its edits first: where a
+    finding stays, or a new one would come, it is left as it was.
+
+    \b
+      audit fix --upstream v0.5.17                    safe edits; what else there is, is listed
+      audit fix --upstream v0.5.17 --unsafe --diff    all of them, as a patch to read
+
+    Exit status: 0 nothing is left to fix, 1 something is, 2 wrong usage.
+    """
+    from auditor.fix.patch import patch
+    from auditor.formats.fixes import page
+    from auditor.repair import repair
+
+    settings = _settings(context)
+    with _Progress(settings) as progress, _no_cycle_search():
+        done = repair(_request(settings), only, unsafe=unsafe, dry=diff, progress=progress)
+    screen = _screen(settings)
+    if diff:
+        _show_bytes(patch(done.changes))
+        plain = screen._replace(colour=False)
+        _tell(page(done.fixes, done.revealed, plain, dry=True).rstrip())
+    else:
+        _show(page(done.fixes, done.revealed, screen, dry=False))
+    return 0 if done.complete else 1
+
+
 @cli.command()
 @click.argument("folder", required=False, type=click.Path(path_type=Path))
 @run_options(*(name for name in _OPTIONS if name not in _OF_THE_FORK))
@@ -624,6 +668,26 @@ def _show(text: str) -> None:
         if not isinstance(problem, BrokenPipeError):
             reason = problem.strerror or problem
             raise UsageProblem(f"cannot write the report: {reason}") from problem
+
+
+def _show_bytes(data: bytes) -> None:
+    """Writes to standard output as it is; a terminal is shown no control character of the fork."""
+    from auditor.formats.text import printable
+
+    if sys.stdout.isatty():
+        lines = data.decode("utf-8", "backslashreplace").split("\n")
+        _show("\n".join(map(printable, lines)))
+        return
+    sys.stdout.flush()
+    try:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except OSError as problem:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(problem, BrokenPipeError):
+            raise UsageProblem(
+                f"cannot write the patch: {problem.strerror or problem}"
+            ) from problem
 
 
 def _tell(text: str) -> None:

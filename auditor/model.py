@@ -62,11 +62,24 @@ class Skipped(msgspec.Struct, frozen=True, order=True):
     reason: str
 
 
+class Rewrite(msgspec.Struct, frozen=True):
+    """The word at a hit's place (``value``: the value that follows its flag), spelled otherwise.
+
+    ``same`` says that the tree itself names the new spelling and that it means the same.
+    """
+
+    old: str
+    new: str
+    same: bool
+    value: bool = False
+
+
 class Hit(msgspec.Struct, frozen=True):
     """What a check saw at one place, before any comparison between sides.
 
     ``anchor`` is the text that, with the qualified name, identifies the defect across edits (a
     buffer, a parameter; never a line). ``cause`` names the root that several hits share.
+    ``rewrite`` is given where a script only has to say something otherwise.
     """
 
     where: Location
@@ -78,6 +91,7 @@ class Hit(msgspec.Struct, frozen=True):
     reach_reason: str
     fix: str
     cause: str
+    rewrite: Rewrite | None = None
 
 
 class Repair(msgspec.Struct, frozen=True):
@@ -200,6 +214,25 @@ class Suppression(msgspec.Struct, frozen=True, order=True):
     symbol: str = ""
     expires: str | None = None
     matched: int = 0
+
+
+Applicability = Literal["safe", "unsafe", "display"]
+"""``display``: no edit, the sentence only. A gate that is put in is never ``safe``."""
+
+
+class Fix(msgspec.Struct, frozen=True):
+    """What became of the fix of one finding.
+
+    ``made`` is in the files, or would be where only a patch was asked for; ``held-back`` waits for
+    ``--unsafe``; ``rolled-back`` was tried and did not put the audit right; ``none`` has no edit.
+    ``how`` says what the edit does, ``reason`` why it was not made; both are short clauses.
+    """
+
+    finding: Finding
+    applicability: Applicability
+    state: Literal["made", "held-back", "rolled-back", "none"]
+    how: str
+    reason: str = ""
 
 
 class FileChange(msgspec.Struct, frozen=True, order=True):

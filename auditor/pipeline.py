@@ -68,7 +68,8 @@ class AuditRequest(msgspec.Struct, frozen=True):
 
     ``upstream`` None is a UsageProblem that names the closest tag. ``origins`` empty means all.
     ``cache`` None keeps nothing beyond the run. ``since`` is a revision of the fork: only findings
-    in what changed since. ``comments`` False gives suppressions in comments no effect.
+    in what changed since. ``comments`` False gives suppressions in comments no effect. ``instead``
+    are contents that count in the place of files on disk, by full path: what an edit would lead to.
     """
 
     root: Path
@@ -88,6 +89,7 @@ class AuditRequest(msgspec.Struct, frozen=True):
     baseline: Path | None = None
     comments: bool = True
     ignores: tuple[ignores.Ignore, ...] = ()
+    instead: Mapping[Path, bytes] = {}
 
 
 def _silent(stage: str, done: int, total: int) -> None:
@@ -101,15 +103,12 @@ def run(request: AuditRequest, progress: Progress = _silent) -> Report:
     rules = chosen(book, request.select, request.ignore)
     wanted = _wanted(request)
     with clock.stage("open"):
-        fork = open_fork(request.root, request.rev)
-        cache = request.cache or Path()
+        snapshots, past = opened(request)
+        fork, upstream, *_ = snapshots
         since = Since(fork, request.since, request.cache) if request.since else None
-        upstream = _open_upstream(request, fork, cache)
-        targets = [open_reference(ref, "target", fork, cache) for ref in request.targets]
-        past = history_of.history(fork, upstream)
-        base = _open_base(fork, upstream, past.merge_base)
         warning = history_of.tag_warning(fork, upstream)
-    snapshots = [fork, upstream, *([base] if base else []), *targets]
+    base = next((s for s in snapshots if s.side == "base"), None)
+    targets = [s for s in snapshots if s.side == "target"]
 
     def compare() -> tuple[ChangeSet, tuple[Skipped, ...]]:
         changes = changes_of.compare(fork, upstream, request.cache)
@@ -125,7 +124,7 @@ def run(request: AuditRequest, progress: Progress = _silent) -> Report:
         around = surroundings(fork, [s for s in snapshots[1:] if s.side != "target"])
         read = zip(snapshots, sides.sources, strict=True)
         trees = [(snapshot, sources) for snapshot, sources in read if snapshot.side != "base"]
-        served = _served(request.serve, rules, trees, around, request.cache, alone=alone)
+        served = _served(_scripts(request), rules, trees, around, request.cache, alone=alone)
     with clock.stage("compare"):
         compared, unread = comparison.result()
         changes = msgspec.structs.replace(
@@ -167,6 +166,17 @@ def run(request: AuditRequest, progress: Progress = _silent) -> Report:
     )
 
 
+def opened(request: AuditRequest) -> tuple[list[Snapshot], history_of.History]:
+    """Every side of an audit, the fork and upstream first. Raises UsageProblem."""
+    cache = request.cache or Path()
+    fork = open_fork(request.root, request.rev).with_contents(request.instead)
+    upstream = _open_upstream(request, fork, cache)
+    targets = [open_reference(ref, "target", fork, cache) for ref in request.targets]
+    past = history_of.history(fork, upstream)
+    base = _open_base(fork, upstream, past.merge_base)
+    return [fork, upstream, *([base] if base else []), *targets], past
+
+
 def run_serve(
     request: AuditRequest, tables: bool = False, progress: Progress = _silent
 ) -> tuple[Report, Tables | None]:
@@ -191,7 +201,7 @@ def run_serve(
         around = surroundings(fork, [] if upstream is None else [upstream])
         alone = request.jobs == 1
         served = _served(
-            request.serve, rules, trees, around, request.cache, alone=alone, always=True
+            _scripts(request), rules, trees, around, request.cache, alone=alone, always=True
         )
         found, noted = _tables(*trees[0], request.cache) if tables else (None, ())
     undecided = served.undecided
@@ -352,7 +362,7 @@ def _names(refs: Sequence[str], around: Snapshot) -> dict[str, str]:
 def _open_to_serve(request: AuditRequest) -> tuple[Snapshot, Snapshot | None]:
     """The tree that scripts are held against, and upstream where that is another one."""
     cache = request.cache or Path()
-    fork = open_fork(request.root, request.rev)
+    fork = open_fork(request.root, request.rev).with_contents(request.instead)
     upstream = None
     if request.upstream is not None:
         upstream = open_reference(request.upstream, "upstream", fork, cache)
@@ -442,6 +452,10 @@ def _open_base(fork: Snapshot, upstream: Snapshot, commit: str | None) -> Snapsh
     if commit is None or commit == upstream.commit:
         return None
     return dataclasses.replace(open_revision(fork, commit, side="base"), ref=commit[:12])
+
+
+def _scripts(request: AuditRequest) -> Scripts:
+    return dataclasses.replace(request.serve, instead=request.instead)
 
 
 class _Clock:

@@ -97,7 +97,7 @@ def find(scripts: Scripts, around: Surroundings) -> Found:
     """
     if scripts.paths:
         also = (around.root,) if around.root is not None else ()
-        found = find_named(scripts.paths, scripts.base, also)
+        found = find_named(scripts.paths, scripts.base, also, scripts.instead)
         missing = [skipped.path for skipped in found.skipped if skipped.reason == NO_SUCH]
         if missing:
             raise UsageProblem(f"{', '.join(missing)}: {NO_SUCH}")

@@ -17,7 +17,7 @@ from auditor.checks.spellings import (
     place,
     reach,
 )
-from auditor.model import Confidence, Evidence, Hit, Side, Variable
+from auditor.model import Confidence, Evidence, Hit, Rewrite, Side, Variable
 from auditor.rulebook import Param, words
 from auditor.tables.facts import EnvironmentName
 
@@ -124,7 +124,8 @@ def _retired(scene: _Scene) -> Iterator[Hit]:
         if instead:
             fix += f"; the note names {listed(instead)}"
         evidence = [_read_at(row, f"retires {row.name}")]
-        yield _hit(variable, row.name, message, evidence, fix, "high")
+        rewrite = Rewrite(row.name, row.replacement, False) if row.replacement else None
+        yield _hit(variable, row.name, message, evidence, fix, "high", rewrite)
 
 
 def _deprecated(scene: _Scene) -> Iterator[Hit]:
@@ -135,13 +136,20 @@ def _deprecated(scene: _Scene) -> Iterator[Hit]:
         if row is not None and row.replacement and not row.retired:
             message = f"{name} is deprecated in favour of {row.replacement}" + _told(row, note=True)
             evidence = [_read_at(row, f"maps {name} to {row.replacement}")]
-            yield _hit(variable, name, message, evidence, f"set {row.replacement}", "high")
+            # Only of names with one kind is it told that a value means the same under both.
+            instead = scene.names.rows.get(row.replacement)
+            same = instead is not None and instead.kind == row.kind != ""
+            rewrite = Rewrite(name, row.replacement, same)
+            yield _hit(
+                *(variable, name, message, evidence, f"set {row.replacement}", "high"), rewrite
+            )
         elif row is None and not scene.names.knows(name) and name != scene.names.renamed(name):
             now = scene.names.rows.get(scene.names.renamed(name))
             if now is not None:
                 message = f"{name} is a name of old: the tree renames it to {now.name} and warns"
                 evidence = [_read_at(now, f"{now.name} is known")]
-                yield _hit(variable, name, message, evidence, f"set {now.name}", "medium")
+                rewrite = Rewrite(name, now.name, True)
+                yield _hit(variable, name, message, evidence, f"set {now.name}", "medium", rewrite)
 
 
 def _unparsed(scene: _Scene) -> Iterator[Hit]:
@@ -202,11 +210,14 @@ def _hit(
     evidence: list[Evidence],
     fix: str,
     confidence: Confidence,
+    rewrite: Rewrite | None = None,
 ) -> Hit:
     reached, why = reach(variable.conditional)
     where = place(variable.path, variable.line, variable.column)
     cause = f"environment:{variable.name}"
-    return Hit(where, anchor, message, tuple(evidence), confidence, reached, why, fix, cause)
+    return Hit(
+        where, anchor, message, tuple(evidence), confidence, reached, why, fix, cause, rewrite
+    )
 
 
 _SHAPES: dict[str, Callable[[_Scene], Iterator[Hit]]] = {

@@ -18,8 +18,9 @@ from auditor.checks.spellings import (
     listed,
     listed_words,
     once,
+    respelled,
 )
-from auditor.model import Argument, Confidence, Evidence, Hit
+from auditor.model import Argument, Confidence, Evidence, Hit, Rewrite
 from auditor.rulebook import Param
 from auditor.tables.facts import Flag
 
@@ -48,6 +49,9 @@ def _unknown(scene: Scene) -> Iterator[Hit]:
             message += f"; {later[0][0].ref} has it"
             fix = f"deploy {later[0][0].ref} or newer, or take the flag out"
         confidence: Confidence = "high"
+        rewrite = None
+        if near and near == text.replace("_", "-") != text and not later:
+            rewrite = Rewrite(text, near, True)
         if is_call(use.launch):
             # It takes fields that have no flag.
             confidence = "medium" if near else "low"
@@ -55,7 +59,12 @@ def _unknown(scene: Scene) -> Iterator[Hit]:
             message = f"{field} is no setting of the audited tree that has a flag"
             message += f"; the nearest is {near[2:].replace('-', '_')}" if near else ""
             fix = f"take {field} out, or write the one that is meant"
-        yield hit(use, text, message, evidence, fix, f"flag:{text}", confidence=confidence)
+            rewrite = None
+        yield hit(
+            *(use, text, message, evidence, fix, f"flag:{text}"),
+            confidence=confidence,
+            rewrite=rewrite,
+        )
 
 
 def _no_such_flag(
@@ -154,7 +163,10 @@ def _removed(scene: Scene) -> Iterator[Hit]:
         now = scene.spellings.of(replacement).flag if replacement else None
         if now is not None:
             evidence.append(declared(now, f"declares {replacement}"))
-        yield hit(use, text, message, tuple(evidence), fix, f"flag:{text}")
+        yield hit(
+            *(use, text, message, tuple(evidence), fix, f"flag:{text}"),
+            rewrite=respelled(use, flag, now, replacement),
+        )
 
 
 def _replacement(scene: Scene, text: str, flags: list[Flag]) -> str:
@@ -195,7 +207,11 @@ def _deprecated(scene: Scene) -> Iterator[Hit]:
         instead = scene.spellings.of(flag.replacement).flag if flag.replacement else None
         if instead is not None:
             evidence.append(declared(instead, f"declares {flag.replacement}"))
-        found = hit(use, text, message, tuple(evidence), fix, f"flag:{text}")
+        rewrite = respelled(use, flag, instead, flag.replacement) if use.meaning.exact else None
+        found = hit(
+            *(use, text, message, tuple(evidence), fix, f"flag:{text}"),
+            rewrite=rewrite,
+        )
         if not gone and found.reach == "live":
             found = _latent(found, "it works in the audited tree and ends with a later one")
         yield found

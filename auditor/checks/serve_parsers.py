@@ -18,7 +18,7 @@ from auditor.checks.serve_setting import (
 )
 from auditor.checks.serving import ServeView
 from auditor.errors import UsageProblem
-from auditor.model import Argument, Evidence, Hit
+from auditor.model import Argument, Evidence, Hit, Rewrite
 from auditor.rulebook import Param
 from auditor.tables.facts import ReasoningParser, Tables, ToolParser
 
@@ -129,7 +129,15 @@ def _deprecated(setting: Setting, view: ServeView) -> Iterator[Hit]:
                     "works, with a warning, until it is dropped",
                     f"write {argument.flag} {row.deprecated_for}",
                     [Evidence(row.path, row.line, row.class_name, "the old name")],
+                    rewrite=_renamed(row, view.tables),
                 )
+
+
+def _renamed(row: ToolParser, tables: Tables) -> Rewrite:
+    """The new name of a parser; the same where both names make one class."""
+    new = row.deprecated_for
+    same = any(r.name == new and r.class_name == row.class_name for r in tables.tool_parsers)
+    return Rewrite(row.name, new, same, value=True)
 
 
 def _families(setting: Setting, view: ServeView) -> Iterator[Hit]:

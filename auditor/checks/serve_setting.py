@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from auditor.model import Argument, Confidence, Evidence, Hit, Launch, Location, Symbol
+from auditor.model import Argument, Confidence, Evidence, Hit, Launch, Location, Rewrite, Symbol
 from auditor.serve.places import LARGE, SMALL, Folder, Place, Places
 from auditor.serve.template import TemplateFacts, Templates, as_loaded
 from auditor.tables.facts import (
@@ -286,6 +286,7 @@ def make_hit(
     confidence: Confidence = "high",
     cause: str = "",
     with_: tuple[Argument | None, ...] = (),
+    rewrite: Rewrite | None = None,
 ) -> Hit:
     """A hit at an argument; ``with_`` are the others that it takes.
 
@@ -304,6 +305,7 @@ def make_hit(
         "",
         fix,
         cause,
+        rewrite,
     )
 
 

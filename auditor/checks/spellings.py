@@ -19,6 +19,7 @@ from auditor.model import (
     Launch,
     Location,
     Reach,
+    Rewrite,
     Side,
     Symbol,
 )
@@ -394,12 +395,25 @@ def hit(
     cause: str,
     *,
     confidence: Confidence = "high",
+    rewrite: Rewrite | None = None,
 ) -> Hit:
     """What is wrong with one argument, at its flag."""
     argument = use.argument
     reached, why = reach(argument.conditional)
     where = place(argument.path, argument.line, argument.column)
-    return Hit(where, anchor, message, evidence, confidence, reached, why, fix, cause)
+    return Hit(where, anchor, message, evidence, confidence, reached, why, fix, cause, rewrite)
+
+
+def respelled(use: Use, old: Flag | None, new: Flag | None, name: str) -> Rewrite | None:
+    """Another flag in the place of one; None where the words after it would not fit both.
+
+    The same only where both fill one field: what a value means is the flag's own matter.
+    """
+    if old is None or new is None or is_call(use.launch) or name not in new.names:
+        return None
+    if (old.takes_value, old.nargs) != (new.takes_value, new.nargs):
+        return None
+    return Rewrite(use.argument.flag, name, old.dest == new.dest)
 
 
 def listed(names: Sequence[str], last: str = " and ") -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import stat
 import zipfile
@@ -138,10 +139,16 @@ def _follow(
 
 
 class DiskFiles:
-    """Files of a folder on disk; nothing outside ``root`` is read, whatever symlinks say."""
+    """Files of a folder on disk; nothing outside ``root`` is read, whatever symlinks say.
 
-    def __init__(self, root: Path, names: Iterable[bytes]) -> None:
+    ``instead`` are contents that count in the place of what is on disk, by full path.
+    """
+
+    def __init__(
+        self, root: Path, names: Iterable[bytes], instead: Mapping[Path, bytes] | None = None
+    ) -> None:
         self._root = os.fsencode(root)
+        self._instead = dict(instead or {})
         self._raw: dict[str, bytes] = {}
         self.refused: dict[str, str] = {}
         inside: dict[bytes, bool] = {}
@@ -164,9 +171,30 @@ class DiskFiles:
         """The folder that names start from."""
         return Path(os.fsdecode(self._root))
 
+    @property
+    def instead(self) -> Mapping[Path, bytes]:
+        """What counts in the place of files on disk."""
+        return self._instead
+
+    def with_contents(self, instead: Mapping[Path, bytes]) -> DiskFiles:
+        """The same files, some with other contents."""
+        twin = copy.copy(self)
+        twin._instead = dict(instead)
+        return twin
+
+    def path(self, name: str) -> Path | None:
+        """Where a file lies, None for a name that is not listed."""
+        raw = self._raw.get(name)
+        return None if raw is None else Path(os.fsdecode(os.path.join(self._root, raw)))  # noqa: PTH118
+
     def read(self, names: Sequence[str]) -> Iterator[bytes | Unreadable]:
         """See Files."""
         for name in names:
+            if self._instead:
+                path = self.path(name)
+                if path in self._instead:
+                    yield self._instead[path]
+                    continue
             try:
                 yield _content(self._root + b"/" + self._raw[name], _limit(name))
             except OSError as problem:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from auditor.errors import Unreadable
@@ -18,11 +18,13 @@ class Scripts:
     """The scripts that were asked for; none stands for the fork's own.
 
     ``paths`` are spelled as typed, relative to ``base``; ``trusted`` says that a user typed them.
+    ``instead`` are contents that count in the place of what is on disk, by full path.
     """
 
     paths: tuple[str, ...] = ()
     base: Path = Path()
     trusted: bool = True
+    instead: Mapping[Path, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -77,19 +79,19 @@ def root_of(fork: Snapshot) -> Path | None:
 
 
 def _all_files(fork: Snapshot) -> Files:
-    root = root_of(fork)
-    if root is None:
+    if not isinstance(fork.files, DiskFiles):
         return fork.files
+    root, instead = fork.files.root, fork.files.instead
     if fork.kind == "worktree" and fork.repository is not None:
         try:
             names = [entry.name for entry in fork.repository.index("")]
         except GitError:
             return fork.files
-        return DiskFiles(root, names)
+        return DiskFiles(root, names, instead)
     # A folder of installed packages holds everything but scripts.
     if fork.folder is not None and "/" not in fork.folder:
         return fork.files
-    return DiskFiles(root, itertools.islice(walk(root, ""), MAX_ENTRIES))
+    return DiskFiles(root, itertools.islice(walk(root, ""), MAX_ENTRIES), instead)
 
 
 def _around(other: Snapshot) -> Files | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import itertools
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -77,6 +78,12 @@ class Snapshot:
         twin = copy.copy(self)
         object.__setattr__(twin, "side", side)
         return twin
+
+    def with_contents(self, instead: Mapping[Path, bytes]) -> Snapshot:
+        """The same tree on disk, some of its files with other contents; any other tree itself."""
+        if not instead or not isinstance(self.files, DiskFiles):
+            return self
+        return dataclasses.replace(self, files=self.files.with_contents(instead))
 
     @property
     def skipped(self) -> tuple[Skipped, ...]:

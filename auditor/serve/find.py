@@ -7,7 +7,7 @@ import os
 import posixpath
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -67,13 +67,19 @@ class Found:
     through: list[Launch] = field(default_factory=list)
 
 
-def find_named(patterns: Sequence[str], base: Path = Path(), also: Sequence[Path] = ()) -> Found:
+def find_named(
+    patterns: Sequence[str],
+    base: Path = Path(),
+    also: Sequence[Path] = (),
+    instead: Mapping[Path, bytes] | None = None,
+) -> Found:
     """Reads the files, folders and globs that a user named, relative to the folder ``base``.
 
     Paths keep the spelling as typed, a folder's joined with the path inside of it. What scripts
     source or name is read in the named folder (of a named file: the folder it lies in, and those
     of ``also`` that hold it), never outside of it, whatever links say. A named file that cannot be
-    read is ``Skipped``, a pattern that matches nothing as well.
+    read is ``Skipped``, a pattern that matches nothing as well. ``instead`` are contents that count
+    in the place of what is on disk, by full path.
     """
     found = Found()
     for pattern in dict.fromkeys(patterns):
@@ -85,7 +91,7 @@ def find_named(patterns: Sequence[str], base: Path = Path(), also: Sequence[Path
             named = not folder.is_dir()
             roots = _roots(folder.parent if named else folder, also)
             files = [path] if named else list(_walk(path, base, found))
-            _read_all(files, _reader(base, roots), found, named)
+            _read_all(files, _reader(base, roots, instead or {}), found, named)
     return _sorted(found)
 
 
@@ -214,7 +220,7 @@ def _roots(folder: Path, also: Sequence[Path]) -> tuple[Path, ...]:
     return (real, *(root for root in around if real.is_relative_to(root)))
 
 
-def _reader(base: Path, roots: tuple[Path, ...]) -> Read:
+def _reader(base: Path, roots: tuple[Path, ...], instead: Mapping[Path, bytes]) -> Read:
     """Reads files below the roots only, with links resolved before the comparison."""
 
     def read(path: str) -> bytes | None:
@@ -222,6 +228,8 @@ def _reader(base: Path, roots: tuple[Path, ...]) -> Read:
             real = (base / path).resolve()
             if not any(real.is_relative_to(root) for root in roots) or not real.is_file():
                 return None
+            if real in instead:
+                return instead[real]
             with real.open("rb") as file:
                 data = file.read(LARGEST + 1)
         except (OSError, ValueError, RuntimeError):

@@ -1,0 +1,573 @@
+"""Decides what would close a gap: which wait, written as whom, and where."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from auditor.analysis.gaps import Gap
+from auditor.analysis.readings import key_parameters
+from auditor.analysis.values import SELF
+from auditor.checks.view import Norm, View
+from auditor.fix import calls
+from auditor.fix.text import LINE_END, Edit, Source, Unfit, narrowed
+from auditor.fix.written import (
+    Statement,
+    Written,
+    attributes_of,
+    awaits,
+    core,
+    equal_statements,
+    free_names,
+    renamed,
+    restored,
+)
+from auditor.model import Finding
+from auditor.source.index import ClassKey, Function
+
+_BUILT_IN = frozenset(dir(builtins))
+_MOST_SIBLINGS = 24
+
+
+@dataclass(frozen=True)
+class Offer:
+    """An edit of a file of the package that should close a gap; ``how`` is a short clause.
+
+    ``guessed`` says that no other side has the wait there: only siblings speak for it.
+    """
+
+    path: str
+    edit: Edit
+    how: str
+    guessed: bool = False
+
+
+@dataclass
+class Gates:
+    """The gaps of a fork with all that can be learned from: its siblings and the other sides.
+
+    ``views`` are those of the audit, the fork's first.
+    """
+
+    views: Sequence[View]
+    norm: Norm
+    _written: dict[tuple[int, str, str, int], Written] = field(default_factory=dict)
+    _sources: dict[tuple[int, str], Source] = field(default_factory=dict)
+
+    @property
+    def fork(self) -> View:
+        """The side that is edited."""
+        return self.views[0]
+
+    def gaps(self) -> dict[tuple[str, str], Gap]:
+        """The gaps of the fork by path and qualified name."""
+        return {
+            (gap.function.path, gap.function.facts.qualname): gap
+            for gap in self.fork.gaps(self.norm)
+        }
+
+    def follows(self, gap: Gap) -> bool:
+        """Whether a gap seems to read through methods of its object that are gaps themselves.
+
+        Once these wait, it waits.
+        """
+        owner = gap.function.owner
+        if gap.shape == "optional":
+            # The calls that leave the gate out come first.
+            return not gap.callers
+        if owner is None or gap.shape in ("bypass", "dropped-parameter"):
+            return False
+        here = (gap.function.path, gap.function.facts.qualname)
+        found = self.fork.readings.of_method(owner, gap.function)
+        own = [r.read.origin for r in found if r.root in gap.roots and not r.gated]
+        if any((origin.path, origin.qualname) == here for origin in own):
+            return False
+        made = self.fork.readings.summary(gap.function, owner).calls
+        if any(path[1:2] and path[1] in gap.roots for call in made for path in call.receivers):
+            return False
+        names = {call.name for call in made if call.receivers == {SELF}}
+        named = (self.fork.index.method(owner, name) for name in names)
+        return any((m.path, m.facts.qualname) in self.gaps() for m in named if m is not None)
+
+    def offer(self, gap: Gap, finding: Finding) -> Offer:
+        """The edit that closes a gap; raises Unfit with what stands against every way."""
+        if gap.shape == "optional" and gap.callers:
+            return self._handed_over(gap)
+        ways: list[Callable[[Gap, Finding], Offer]] = [
+            self._taken_over,
+            self._put_back,
+            *([self._moved] if gap.shape in ("late", "partial") else []),
+            self._bypassed if gap.shape == "bypass" else self._as_siblings,
+            *([self._through_super] if gap.shape == "override" else []),
+        ]
+        reasons: list[str] = []
+        for way in ways:
+            try:
+                return way(gap, finding)
+            except Unfit as problem:
+                if str(problem):
+                    reasons.append(str(problem))
+        raise Unfit("; ".join(dict.fromkeys(reasons)) or "no sibling's wait can be written here")
+
+    # -- ways ------------------------------------------------------------------------------------
+
+    def _taken_over(self, gap: Gap, finding: Finding) -> Offer:
+        """The target's own text of a function that is upstream's unchanged."""
+        if finding.origin != "fixed-upstream":
+            raise Unfit("")
+        mine = self.written(self.fork, gap.function)
+        upstreams = [view for view in self.views[1:] if view.side != "target"]
+        if not any(_lines_of(t) == _lines_of(mine) for t in self._versions(gap, upstreams)):
+            raise Unfit("the function differs from upstream's")
+        targets = [v for v in self.views if v.side == "target" and v.ref == finding.fixed_in]
+        for theirs in self._versions(gap, targets):
+            self._same_shape(gap, mine, theirs)
+            text = LINE_END.sub(lambda _: _newline(mine.text), theirs.text)
+            edit = narrowed(mine.start, mine.text, text)
+            return Offer(gap.function.path, edit, f"takes over the change of {finding.fixed_in}")
+        raise Unfit(f"{finding.fixed_in} has no such function")
+
+    def _put_back(self, gap: Gap, finding: Finding) -> Offer:
+        """The waits that another side's version of the function makes, where it makes them."""
+        mine = self.written(self.fork, gap.function)
+        order = {"upstream": 0, "base": 1, "target": 2}
+        # A side that has the gap itself has nothing to give back.
+        has_it = finding.origin in ("inherited", "fixed-upstream")
+        sides = [
+            view
+            for view in self.views[1:]
+            if (view.ref == finding.fixed_in if view.side == "target" else not has_it)
+        ]
+        for view in sorted(sides, key=lambda view: order[view.side]):
+            for function in _same(view, gap.function):
+                theirs = self.written(view, function)
+                gates = theirs.waits(self._lines(view, function, gap))
+                if not gates:
+                    continue
+                for gate in gates:
+                    self._in_reach(gap, gate, mine, theirs)
+                kept = frozenset().union(*map(core, gates))
+                own = mine.waits(self._lines(self.fork, gap.function, gap))
+                body = mine.without([w for w in own if core(w) <= kept], mine.block)
+                edit = mine.edit(restored(body, theirs.block, gates, mine.unit))
+                if edit.text.strip() or edit.end > edit.start:
+                    verb = "takes over" if view.side == "target" else "puts back"
+                    return Offer(gap.function.path, edit, f"{verb} the wait of {view.ref}")
+        raise Unfit("")
+
+    def _moved(self, gap: Gap, finding: Finding) -> Offer:
+        """The function's own wait, before what it reads too early."""
+        mine = self.written(self.fork, gap.function)
+        waits = mine.waits(self._lines(self.fork, gap.function, gap))
+        for wait in waits:
+            told = mine.guards(wait, _name(gap.gate.split(".")))
+            same = [w for w in waits if core(w) == core(told)]
+            local = free_names(told) & mine.locals
+            moved = self._spelled_by_siblings(gap, mine, told) or mine.adopted(told)
+            if not local:
+                body = mine.without(same, mine.with_wait(moved, 0))
+            elif local <= mine.bound_before(gap.line):
+                body = mine.with_wait_before(gap.line, moved, same)
+            else:
+                continue
+            edit = mine.edit(body)
+            return Offer(gap.function.path, edit, "moves the wait before the read")
+        raise Unfit("the function's own wait needs what is known after the read only")
+
+    def _spelled_by_siblings(self, gap: Gap, mine: Written, wait: Statement) -> Statement | None:
+        """The same wait under the conditions that a sibling asks; None where none makes it."""
+        for view, function in self._siblings(gap)[:_MOST_SIBLINGS]:
+            theirs = self.written(view, function)
+            for other in theirs.waits(self._lines(view, function, gap)):
+                try:
+                    names, attributes = self._mapping(gap, mine, function, theirs, other)
+                except Unfit:
+                    continue
+                method = (theirs.name, mine.name)
+                told = renamed(mine.adopted(other), names, attributes, method)
+                if core(told) == core(wait):
+                    return told
+        return None
+
+    def _as_siblings(self, gap: Gap, finding: Finding) -> Offer:
+        """The wait of the nearest sibling."""
+        mine = self.written(self.fork, gap.function)
+        reasons: list[str] = []
+        for view, function in self._siblings(gap)[:_MOST_SIBLINGS]:
+            theirs = self.written(view, function)
+            for wait in theirs.waits(self._lines(view, function, gap))[:1]:
+                try:
+                    body = self._beside(gap, mine, view, function, theirs, wait)
+                    edit = mine.edit(body)
+                except Unfit as problem:
+                    reasons.append(f"as {function.facts.qualname} does: {problem}")
+                    continue
+                how = f"waits as {function.facts.qualname} does"
+                return Offer(gap.function.path, edit, how, guessed=True)
+        raise Unfit(reasons[0] if reasons else "no sibling has a wait of its own to copy")
+
+    def _through_super(self, gap: Gap, finding: Finding) -> Offer:
+        """The overridden method, called first for its wait."""
+        mine = self.written(self.fork, gap.function)
+        context = gap.function.owner
+        index = self.fork.index
+        base = index.method(context, gap.function.facts.name, context) if context else None
+        if base is None:
+            raise Unfit("the overridden method is not in the tree")
+        given = self.written(self.fork, base)
+        if [_declared(p) for p in given.parameters] != [_declared(p) for p in mine.parameters]:
+            raise Unfit("the overridden method takes other arguments")
+        names = mine.parameter_names[1:]
+        keywords = {p.name.value for p in mine.node.params.kwonly_params}
+        arguments = ", ".join(f"{name}={name}" if name in keywords else name for name in names)
+        call = cst.parse_statement(f"super().{mine.name}({arguments})")
+        assert isinstance(call, cst.SimpleStatementLine)
+        edit = mine.edit(mine.with_wait(mine.adopted(call), 0))
+        how = f"calls super().{mine.name} first, which waits"
+        return Offer(gap.function.path, edit, how, guessed=True)
+
+    def _bypassed(self, gap: Gap, finding: Finding) -> Offer:
+        """None: the wait of a getter is no statement of the code that reads past it."""
+        raise Unfit("how to read through the getter is for a person to decide")
+
+    def _handed_over(self, gap: Gap) -> Offer:
+        """The gate that a call leaves out, as another call of the same method hands it over."""
+        place = gap.callers[0]
+        method = next(
+            m
+            for m in self.fork.functions[place.qualname]
+            if (m.path, m.facts.line) == (place.path, place.line)
+        )
+        wanted = self._gate_parameters(method)
+        mine = self.written(self.fork, gap.function)
+        there = calls.at(mine, method.facts.name, gap.line, gap.column)
+        reasons: list[str] = []
+        for view, function in self._callers(method, gap.function):
+            theirs = self.written(view, function)
+            for given in calls.of(theirs, method.facts.name):
+                if given is there:
+                    continue
+                try:
+                    more = calls.lacking(there, given, method, wanted)
+                    for value in more.values():
+                        self._within_reach(gap, value, function, mine, theirs)
+                except Unfit as problem:
+                    reasons.append(str(problem))
+                    continue
+                edit = mine.edit(mine.replaced(there, calls.extended(there, more)))
+                names = " and ".join(more)
+                how = f"hands over {names} as {function.facts.qualname} does"
+                return Offer(gap.function.path, edit, how)
+        raise Unfit(reasons[0] if reasons else "no other call hands it over")
+
+    # -- siblings --------------------------------------------------------------------------------
+
+    def _siblings(self, gap: Gap) -> list[tuple[View, Function]]:
+        """Who waits, nearest first: on the fork, in the class, the same buffer, by the same key."""
+        told = list(gap.siblings)
+        if gap.function.owner is not None:
+            for key in self.fork.index.classes[gap.function.owner].mro:
+                told += [s for s in self.norm.siblings.by_class.get(key[1], ()) if s.path == key[0]]
+        keys = self._keys(gap)
+        rows: dict[tuple[int, str, str], tuple[tuple[int, ...], View, Function]] = {}
+        for place, sibling in enumerate(told):
+            view = next(v for v in self.views if v.side == sibling.side)
+            for function in view.functions.get(sibling.symbol, ()):
+                if function.path != sibling.path:
+                    continue
+                if view is self.fork and function.key == gap.function.key:
+                    continue
+                shares = keys & {p.name for p in function.facts.parameters}
+                distance = abs(function.facts.line - gap.function.facts.line)
+                rank = (
+                    view is not self.fork,
+                    place >= len(gap.siblings),
+                    function.owner != gap.function.owner,
+                    function.path != gap.function.path,
+                    sibling.root not in gap.roots,
+                    not shares,
+                    distance,
+                )
+                who = (self.views.index(view), function.path, function.facts.qualname)
+                if who not in rows or rank < rows[who][0]:
+                    rows[who] = (rank, view, function)
+        ordered = sorted(rows.items(), key=lambda row: (row[1][0], row[0]))
+        return [(view, function) for _, (_, view, function) in ordered]
+
+    def _beside(
+        self,
+        gap: Gap,
+        mine: Written,
+        view: View,
+        function: Function,
+        theirs: Written,
+        wait: Statement,
+    ) -> cst.IndentedBlock:
+        """My body with a sibling's wait where the sibling has it. Raises Unfit."""
+        names, attributes = self._mapping(gap, mine, function, theirs, wait)
+        method = (theirs.name, mine.name)
+
+        def mapped(statement: Statement) -> Statement:
+            return renamed(mine.adopted(statement), names, attributes, method)
+
+        moved = mapped(wait)
+        if awaits(moved) and mine.node.asynchronous is None:
+            raise Unfit("it awaits, and this function is not asynchronous")
+        self._known_attributes(gap, moved, mine, view, function)
+        before = theirs.leading(wait) or []
+        position = 0
+        for statement, own in zip(before, mine.statements, strict=False):
+            first, last = mine.lines(own)
+            if first <= gap.line <= last or not equal_statements(mapped(statement), own):
+                break
+            position += 1
+        # What the sibling has computed by then must have been computed here in the same way.
+        computed = free_names(wait) & theirs.locals
+        shared = theirs.bound_by(before[:position])
+        changed = theirs.bound_by(before[position:])
+        for name in sorted(computed):
+            if name in changed or (name not in shared and name not in theirs.parameter_names):
+                raise Unfit(f"it waits by {name}, which it has computed before")
+        return mine.with_wait(moved, position)
+
+    def _mapping(
+        self, gap: Gap, mine: Written, function: Function, theirs: Written, wait: Statement
+    ) -> tuple[dict[str, cst.BaseExpression], dict[tuple[str, str], cst.BaseExpression]]:
+        """What the sibling's names are called here. Raises Unfit for one that nothing answers to.
+
+        ``layer.layer_id`` and ``layer_id`` are the same where one has the object and the other its
+        number.
+        """
+        names: dict[str, cst.BaseExpression] = {}
+        attributes: dict[tuple[str, str], cst.BaseExpression] = {}
+        their_self = _receiver(function, theirs)
+        my_self = _receiver(gap.function, mine)
+        for name in sorted(free_names(wait)):
+            if name == their_self:
+                if not my_self:
+                    raise Unfit("this function has no object of its own")
+                names[name] = cst.Name(my_self)
+            elif name in theirs.parameter_names:
+                if name not in mine.parameter_names:
+                    self._parameter(gap, name, mine, theirs, wait, names, attributes)
+            elif name not in {*theirs.locals, *_BUILT_IN, *mine.source.names}:
+                raise Unfit(f"{name} is not known in this file")
+        return names, attributes
+
+    def _parameter(
+        self,
+        gap: Gap,
+        name: str,
+        mine: Written,
+        theirs: Written,
+        wait: Statement,
+        names: dict[str, cst.BaseExpression],
+        attributes: dict[tuple[str, str], cst.BaseExpression],
+    ) -> None:
+        for attribute in sorted(attributes_of(wait, name)):
+            if attribute in mine.parameter_names:
+                attributes[name, attribute] = cst.Name(attribute)
+                return
+        for own in mine.parameter_names:
+            if name in attributes_of(mine.node.body, own) and own != _receiver(gap.function, mine):
+                names[name] = cst.Attribute(cst.Name(own), cst.Name(name))
+                return
+        keys = sorted(self._keys(gap) & set(mine.parameter_names))
+        if len(keys) != 1:
+            raise Unfit(f"nothing here is its {name}")
+        told = {theirs.annotation(name), mine.annotation(keys[0])} - {""}
+        if len(told) > 1 or attributes_of(wait, name):
+            raise Unfit(f"its {name} is of another kind than {keys[0]}")
+        names[name] = cst.Name(keys[0])
+
+    def _gate_parameters(self, method: Function) -> frozenset[str]:
+        """The parameters without which a method does not wait."""
+        summary = self.fork.readings.summary(method, method.owner)
+        found: set[str] = set()
+        for wait in summary.waits:
+            if wait.token[0].startswith("param:") and self.fork.readings.is_gate(wait.token[:1]):
+                found |= {_last(wait.token[0]), *wait.keys}
+        for read in summary.reads:
+            for token, keys in read.held:
+                if token[0].startswith("?"):
+                    found |= {token[0][1:], *(keys or ())}
+        absent = {p.name for p in method.facts.parameters if p.default in ("none", "false")}
+        return frozenset(found & absent)
+
+    def _callers(self, method: Function, but: Function) -> list[tuple[View, Function]]:
+        """Who calls a method: other sides' versions of the caller, its class, then the rest."""
+        rows: list[tuple[tuple[bool, bool, tuple[str, str, int], int], View, Function]] = []
+        for place, view in enumerate(self.views):
+            for functions in view.functions.values():
+                for function in functions:
+                    if method.facts.name not in function.facts.mentions:
+                        continue
+                    mine = function.facts.qualname == but.facts.qualname
+                    if place and not (mine and function.path == but.path):
+                        continue
+                    rank = (not (mine and place), function.owner != but.owner, function.key, place)
+                    rows.append((rank, view, function))
+        rows.sort(key=lambda row: row[0])
+        return [(view, function) for _, view, function in rows[:_MOST_SIBLINGS]]
+
+    # -- what is in reach ------------------------------------------------------------------------
+
+    def _in_reach(self, gap: Gap, gate: Statement, mine: Written, theirs: Written) -> None:
+        """Raises Unfit unless all that another version's wait names is there in mine."""
+        own = {*mine.parameter_names, *mine.locals, *mine.source.names, *_BUILT_IN}
+        for name in sorted(free_names(gate) - own):
+            raise Unfit(f"the wait names {name}, which is not known here")
+        self._known_attributes(gap, gate, mine, None, None)
+
+    def _within_reach(
+        self,
+        gap: Gap,
+        value: cst.BaseExpression,
+        function: Function,
+        mine: Written,
+        theirs: Written,
+    ) -> None:
+        """Raises Unfit unless an argument of another call means the same here."""
+        receiver = _receiver(gap.function, mine)
+        for name in sorted(free_names(value) - _BUILT_IN):
+            if name == receiver == _receiver(function, theirs):
+                continue
+            here = name in mine.parameter_names or name in mine.source.names
+            if function.facts.qualname == gap.function.facts.qualname:
+                here = here or name in mine.locals
+            if not here or (name in theirs.locals and name not in mine.locals):
+                raise Unfit(f"{function.facts.qualname} hands over {name}, which is not known here")
+        view = self.fork if function.owner == gap.function.owner else None
+        self._known_attributes(gap, value, mine, view, function)
+
+    def _known_attributes(
+        self,
+        gap: Gap,
+        node: cst.CSTNode,
+        mine: Written,
+        view: View | None,
+        function: Function | None,
+    ) -> None:
+        """Raises Unfit where code asks ``self`` for what the fork's class does not have."""
+        owner = gap.function.owner
+        receiver = _receiver(gap.function, mine)
+        if owner is None or not receiver:
+            return
+        mro = self.fork.index.classes[owner].mro
+        if view is self.fork and function is not None and function.owner in mro:
+            return
+        known = set(_attributes(self.fork, mro))
+        for name in sorted(attributes_of(node, receiver) - known):
+            if name not in gap.function.facts.mentions:
+                raise Unfit(f"the class has no {name}")
+
+    def _same_shape(self, gap: Gap, mine: Written, theirs: Written) -> None:
+        """Raises Unfit where another version of a function cannot stand in the fork's place."""
+        if (theirs.head != mine.head and theirs.head.strip() != mine.head.strip()) or (
+            _indent(theirs.text) != _indent(mine.text)
+        ):
+            raise Unfit("the target's function is laid out otherwise")
+        if [_declared(p) for p in theirs.parameters] != [_declared(p) for p in mine.parameters]:
+            raise Unfit("the target's function takes other arguments")
+        if len(theirs.node.decorators) != len(mine.node.decorators):
+            raise Unfit("the target's function is decorated otherwise")
+        known = {*mine.source.names, *_BUILT_IN, *mine.parameter_names, *theirs.locals}
+        known |= free_names(mine.node)
+        for name in sorted(free_names(theirs.node) - set(theirs.parameter_names) - known):
+            raise Unfit(f"the target's function names {name}, which is not known here")
+        self._known_attributes(gap, theirs.node, mine, None, None)
+
+    # -- material --------------------------------------------------------------------------------
+
+    def written(self, view: View, function: Function) -> Written:
+        """A function of a side as it is written, parsed once. Raises Unfit."""
+        place = self.views.index(view)
+        key = (place, *function.key)
+        if key not in self._written:
+            self._written[key] = Written.of(
+                self.source(place, function.path), function.facts.qualname, function.facts.line
+            )
+        return self._written[key]
+
+    def source(self, place: int, path: str) -> Source:
+        """A file of the ``place``-th side. Raises Unfit."""
+        if (place, path) not in self._sources:
+            self._sources[place, path] = Source.of_python(self.views[place].sources[path])
+        return self._sources[place, path]
+
+    def _versions(self, gap: Gap, views: Sequence[View]) -> Iterator[Written]:
+        for view in views:
+            for function in _same(view, gap.function):
+                yield self.written(view, function)
+
+    def _lines(self, view: View, function: Function, gap: Gap) -> set[int]:
+        """The lines at which a function waits on a gate, or on what the gap is about."""
+        readings = view.readings
+        about = _name(gap.gate.split("."))
+        return {
+            wait.line
+            for wait in readings.summary(function, function.owner).waits
+            if readings.is_gate(wait.token) or _name(wait.token) == about
+        }
+
+    def _keys(self, gap: Gap) -> frozenset[str]:
+        """The parameters that choose what is read too early."""
+        owner = gap.function.owner
+        if owner is None:
+            return frozenset()
+        found = self.fork.readings.of_method(owner, gap.function)
+        keys = [key_parameters(r.read) for r in found if r.root in gap.roots and not r.gated]
+        return frozenset().union(*keys)
+
+
+def _same(view: View, function: Function) -> list[Function]:
+    """Another side's versions of a function: of the same file, or the only one of its name."""
+    found = view.functions.get(function.facts.qualname, ())
+    home = [f for f in found if f.path == function.path]
+    return home or (list(found) if len(found) == 1 else [])
+
+
+def _attributes(view: View, mro: Sequence[ClassKey]) -> Iterator[str]:
+    for key in mro:
+        known = view.index.classes[key]
+        yield from known.methods
+        yield from view.index.assigned(key)
+        for assign in known.facts.assigns:
+            yield from (t.id for t in assign.targets if hasattr(t, "id"))
+
+
+def _receiver(function: Function, written: Written) -> str:
+    """The name of a method's object; empty for a function and a static method."""
+    if function.owner is None or "staticmethod" in function.facts.decorators:
+        return ""
+    return written.parameter_names[0] if written.parameter_names else ""
+
+
+def _declared(parameter: cst.Param) -> tuple[str, bool]:
+    return parameter.name.value, parameter.default is None
+
+
+def _lines_of(written: Written) -> list[str]:
+    return LINE_END.split(written.text.rstrip("\r\n"))
+
+
+def _newline(text: str) -> str:
+    found = LINE_END.search(text)
+    return found[0] if found else "\n"
+
+
+def _indent(text: str) -> str:
+    return text[: len(text) - len(text.lstrip(" \t"))]
+
+
+def _last(step: str) -> str:
+    return step.removeprefix("param:")
+
+
+def _name(token: Sequence[str]) -> str:
+    """The attribute or parameter at the end of an access path, whatever is taken of it."""
+    steps = (_last(step) for step in reversed(token))
+    return next((step for step in steps if step.isidentifier()), "")

@@ -1,0 +1,624 @@
+"""Each rule on a small tree, with the exact text after the fix."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from auditor.pipeline import audit_sources
+
+from .trees import HEAD, POOL, fix, fixed, method
+
+WAIT = """\
+        if self.counter is not None:
+            self.counter.wait_until(layer_id - self.first)
+"""
+
+
+def clean(*files: tuple[str, str]) -> bool:
+    return audit_sources(dict(files)).findings == ()
+
+
+def test_ungated_buffer_read_gets_the_wait_of_the_nearest_sibling(tmp_path: Path) -> None:
+    open_ = method(
+        '''
+        def get_unpacked(self, layer_id, width):
+            """Unpacks a layer."""
+
+            # the rows as they are stored
+            rows = self.pages[layer_id - self.first]
+            return unpack(rows, width)
+        '''
+    )
+    after = method(
+        '''
+        def get_unpacked(self, layer_id, width):
+            """Unpacks a layer."""
+            if self.counter is not None:
+                self.counter.wait_until(layer_id - self.first)
+
+            # the rows as they are stored
+            rows = self.pages[layer_id - self.first]
+            return unpack(rows, width)
+        '''
+    )
+    assert fixed(tmp_path, HEAD + open_).decode() == HEAD + after
+    assert clean((POOL, HEAD + after))
+
+
+def test_the_parameter_is_called_as_this_function_calls_it(tmp_path: Path) -> None:
+    before = HEAD + method(
+        """
+        def get_mean(self, index):
+            return self.pages[index - self.first].mean()
+        """
+    )
+    after = HEAD + method(
+        """
+        def get_mean(self, index):
+            if self.counter is not None:
+                self.counter.wait_until(index - self.first)
+            return self.pages[index - self.first].mean()
+        """
+    )
+    assert fixed(tmp_path, before).decode() == after
+
+
+def test_an_object_is_asked_for_its_number_where_the_sibling_has_the_number(tmp_path: Path) -> None:
+    before = HEAD + method(
+        """
+        def get_of(this, layer, slots):
+            return this.pages[layer.layer_id - this.first][slots]
+        """
+    )
+    after = HEAD + method(
+        """
+        def get_of(this, layer, slots):
+            if this.counter is not None:
+                this.counter.wait_until(layer.layer_id - this.first)
+            return this.pages[layer.layer_id - this.first][slots]
+        """
+    )
+    assert fixed(tmp_path, before).decode() == after
+
+
+def test_the_wait_keeps_what_its_siblings_do_before_it(tmp_path: Path) -> None:
+    head = textwrap.dedent(
+        """\
+        import torch
+
+
+        class PagePool:
+            def __init__(self, layers, slots):
+                self.counter = None
+                self.place = {}
+                self.pages = [torch.zeros(slots) for _ in range(layers)]
+
+            def attach_counter(self, counter):
+                self.counter = counter
+
+            def get_pages(self, layer_id):
+                place = self.place[layer_id]
+                if self.counter is not None:
+                    self.counter.wait_until(place)
+                return self.pages[place]
+
+            def get_slots(self, layer_id, slots):
+                place = self.place[layer_id]
+                if self.counter is not None:
+                    self.counter.wait_until(place)
+                return self.pages[place][slots]
+        """
+    )
+    before = method(
+        """
+        def get_mean(self, layer_id):
+            place = self.place[layer_id]
+            return self.pages[place].mean()
+        """
+    )
+    after = method(
+        """
+        def get_mean(self, layer_id):
+            place = self.place[layer_id]
+            if self.counter is not None:
+                self.counter.wait_until(place)
+            return self.pages[place].mean()
+        """
+    )
+    assert fixed(tmp_path, head + before).decode() == head + after
+
+
+def test_where_no_sibling_wait_can_be_written_nothing_is_edited(tmp_path: Path) -> None:
+    text = HEAD.replace("layer_id - self.first)", "place)").replace(
+        "        if self.counter is not None:",
+        "        place = layer_id - self.first\n        if self.counter is not None:",
+    )
+    text += method(
+        """
+        def get_mean(self, layer_id):
+            return self.pages[layer_id].mean()
+        """
+    )
+    [only] = fix(tmp_path, {POOL: text}).fixes
+    assert (only.applicability, only.state) == ("display", "none")
+    assert "place" in only.reason
+    assert (tmp_path / "fork" / POOL).read_text() == text
+
+
+def test_a_lost_wait_comes_back_as_upstream_wrote_it(tmp_path: Path) -> None:
+    upstream = HEAD + method(
+        """
+        def get_tail(self, layer_id, count):
+            if count == 0:
+                return None
+            # Loaded layer by layer, see the loader.
+            if self.counter is not None:
+                self.counter.wait_until(
+                    layer_id - self.first  # local
+                )
+
+            return self.pages[layer_id - self.first][-count:]
+        """
+    )
+    lost = upstream.replace(
+        """\
+        # Loaded layer by layer, see the loader.
+        if self.counter is not None:
+            self.counter.wait_until(
+                layer_id - self.first  # local
+            )
+""",
+        "",
+    )
+    assert lost != upstream
+    assert fixed(tmp_path, lost, upstream=upstream).decode() == upstream
+
+
+def test_a_lost_wait_comes_back_between_the_forks_own_changes(tmp_path: Path) -> None:
+    upstream = HEAD + method(
+        """
+        def get_tail(self, layer_id, count):
+            if self.wide:
+                index = layer_id
+                if self.counter is not None:
+                    self.counter.wait_until(index - self.first)
+                return self.pages[index - self.first][-count:]
+            if self.counter is not None:
+                self.counter.wait_until(layer_id - self.first)
+            return self.pages[layer_id - self.first][-count:]
+        """
+    )
+    fork = HEAD + method(
+        """
+        def get_tail(self, layer_id, count):
+            self.asked += 1
+            if self.wide:
+                index = layer_id
+                log(index)
+                return self.pages[index - self.first][-count:]
+            return self.pages[layer_id - self.first][-count:].clone()
+        """
+    )
+    after = HEAD + method(
+        """
+        def get_tail(self, layer_id, count):
+            self.asked += 1
+            if self.wide:
+                index = layer_id
+                if self.counter is not None:
+                    self.counter.wait_until(index - self.first)
+                log(index)
+                return self.pages[index - self.first][-count:]
+            if self.counter is not None:
+                self.counter.wait_until(layer_id - self.first)
+            return self.pages[layer_id - self.first][-count:].clone()
+        """
+    )
+    assert fixed(tmp_path, fork, upstream=upstream).decode() == after
+
+
+def test_gate_removed_an_event_is_waited_for_again(tmp_path: Path) -> None:
+    upstream = textwrap.dedent(
+        """\
+        import torch
+
+
+        class Ring:
+            def __init__(self, slots):
+                self.scratch = [torch.zeros(4) for _ in range(slots)]
+                self.ready = [torch.cuda.Event() for _ in range(slots)]
+
+            def take(self, slot):
+                torch.cuda.current_stream().wait_event(self.ready[slot])
+                return self.scratch[slot]
+
+            def fill(self, slot, rows):
+                self.scratch[slot].copy_(rows)
+                self.ready[slot].record()
+        """
+    )
+    lost = upstream.replace(
+        "        torch.cuda.current_stream().wait_event(self.ready[slot])\n", ""
+    )
+    files = {POOL: lost}
+    [only] = fix(tmp_path, files, {POOL: upstream}).fixes
+    assert (only.finding.rule, only.state) == ("gate-removed", "made")
+    assert (tmp_path / "fork" / POOL).read_text() == upstream
+
+
+def test_fixed_upstream_takes_over_the_targets_change(tmp_path: Path) -> None:
+    old = HEAD + method(
+        """
+        def get_tail(self, layer_id, count):
+            return self.pages[layer_id - self.first][-count:]
+        """
+    )
+    new = HEAD + method(
+        """
+        def get_tail(self, layer_id, count):
+            # An empty tail needs no wait.
+            if not count:
+                return None
+            if self.counter is not None:
+                self.counter.wait_until(layer_id - self.first)
+            return self.pages[layer_id - self.first][-count:]
+        """
+    )
+    assert fixed(tmp_path, old, upstream=old, target=new).decode() == new
+
+
+def test_of_a_targets_change_that_does_not_fit_only_the_wait_is_taken(tmp_path: Path) -> None:
+    old = HEAD + method(
+        """
+        def get_tail(self, layer_id, count):
+            return self.pages[layer_id - self.first][-count:]
+        """
+    )
+    new = HEAD + method(
+        """
+        def get_tail(self, layer_id, count):
+            if self.counter is not None:
+                self.counter.wait_until(layer_id - self.first)
+            return self.pages[self.places_of_2027[layer_id]][-count:]
+        """
+    )
+    after = HEAD + method(
+        """
+        def get_tail(self, layer_id, count):
+            if self.counter is not None:
+                self.counter.wait_until(layer_id - self.first)
+            return self.pages[layer_id - self.first][-count:]
+        """
+    )
+    assert fixed(tmp_path, old, upstream=old, target=new).decode() == after
+
+
+def test_gate_after_read_moves_before_it(tmp_path: Path) -> None:
+    before = HEAD + method(
+        """
+        def get_unpacked(self, layer_id):
+            rows = unpack(self.pages[layer_id - self.first])  # enqueued here
+            if self.counter is not None:
+                self.counter.wait_until(layer_id - self.first)
+            return rows
+        """
+    )
+    after = HEAD + method(
+        """
+        def get_unpacked(self, layer_id):
+            if self.counter is not None:
+                self.counter.wait_until(layer_id - self.first)
+            rows = unpack(self.pages[layer_id - self.first])  # enqueued here
+            return rows
+        """
+    )
+    assert fixed(tmp_path, before).decode() == after
+
+
+def test_a_late_wait_stays_behind_what_it_is_computed_from(tmp_path: Path) -> None:
+    before = HEAD + method(
+        """
+        def get_unpacked(self, layer_id):
+            place = layer_id - self.first
+            rows = unpack(self.pages[place])
+            if self.counter is not None:
+                self.counter.wait_until(place)
+            return rows
+        """
+    )
+    after = HEAD + method(
+        """
+        def get_unpacked(self, layer_id):
+            place = layer_id - self.first
+            if self.counter is not None:
+                self.counter.wait_until(place)
+            rows = unpack(self.pages[place])
+            return rows
+        """
+    )
+    assert fixed(tmp_path, before).decode() == after
+
+
+@pytest.mark.parametrize("test", ["self.trace", "self.counter is not None and self.trace"])
+def test_gate_not_on_all_paths_moves_before_the_branch(tmp_path: Path, test: str) -> None:
+    inner = "self.counter.wait_until(layer_id - self.first)"
+    if "counter" not in test:
+        inner = f"if self.counter is not None:\n                    {inner}"
+    before = HEAD + method(
+        f"""
+        def get_tail(self, layer_id, count):
+            if {test}:
+                {inner}
+            return self.pages[layer_id - self.first][-count:]
+        """
+    )
+    after = HEAD + method(
+        """
+        def get_tail(self, layer_id, count):
+            if self.counter is not None:
+                self.counter.wait_until(layer_id - self.first)
+            return self.pages[layer_id - self.first][-count:]
+        """
+    )
+    done = fix(tmp_path, {POOL: before})
+    assert [f.finding.rule for f in done.fixes] == ["gate-not-on-all-paths"]
+    assert (tmp_path / "fork" / POOL).read_text() == after
+
+
+BOARD = "sglang/srt/hardware/board.py"
+SUBCLASS = """\
+from sglang.srt.mem_cache.pool import PagePool
+
+
+class BoardPool(PagePool):
+    def get_pages(self, layer_id):
+{wait}        return self.pages[layer_id - self.first].flip(0)
+
+    def get_pair(self, layer_id):
+        rows = self.get_pages(layer_id)
+        return rows, rows
+"""
+
+
+def test_override_drops_gate_is_fixed_once_for_all_that_read_through_it(tmp_path: Path) -> None:
+    done = fix(tmp_path, {POOL: HEAD, BOARD: SUBCLASS.format(wait="")})
+    assert {f.finding.hit.where.symbol.qualname: f.state for f in done.fixes} == {
+        "BoardPool.get_pages": "made",
+        "BoardPool.get_pair": "made",
+    }
+    assert (tmp_path / "fork" / BOARD).read_text() == SUBCLASS.format(wait=WAIT)
+
+
+def test_override_calls_super_where_nobody_has_a_wait_to_copy(tmp_path: Path) -> None:
+    pool = textwrap.dedent(
+        """\
+        import torch
+
+
+        class PagePool:
+            def __init__(self, layers, slots):
+                self.counter = None
+                self.first = 0
+                self.pages = [torch.zeros(slots) for _ in range(layers)]
+
+            def attach_counter(self, counter):
+                self.counter = counter
+
+            def get_pages(self, layer_id):
+                place = layer_id - self.first
+                if self.counter is not None:
+                    self.counter.wait_until(place)
+                return self.pages[place]
+
+            def get_mean(self, layer_id):
+                place = layer_id - self.first
+                if self.counter is not None:
+                    self.counter.wait_until(place)
+                return self.pages[place].mean()
+
+
+        class BoardPool(PagePool):
+            def get_pages(self, layer_id):
+                return self.pages[layer_id].flip(0)
+        """
+    )
+    after = pool.replace(
+        "        return self.pages[layer_id].flip(0)",
+        "        super().get_pages(layer_id)\n        return self.pages[layer_id].flip(0)",
+    )
+    assert fixed(tmp_path, pool).decode() == after
+
+
+def test_delegate_skips_gate_gets_the_wrapper_of_its_siblings(tmp_path: Path) -> None:
+    outer = textwrap.dedent(
+        """\
+        from sglang.srt.mem_cache.pool import PagePool
+
+
+        class Hybrid:
+            def __init__(self, layers, slots):
+                self.counter = None
+                self.place = {layer: layer // 2 for layer in range(layers)}
+                self.inner = PagePool(layers, slots)
+
+            def attach_counter(self, counter):
+                self.counter = counter
+                self.inner.attach_counter(None)
+
+            def _settle(self, layer_id):
+                if self.counter is not None:
+                    self.counter.wait_until(layer_id)
+
+            def get_pages(self, layer_id):
+                self._settle(layer_id)
+                return self.inner.get_pages(self.place[layer_id])
+
+            def get_mean(self, layer_id):
+                self._settle(layer_id)
+                return self.inner.get_pages(self.place[layer_id]).mean()
+
+            def get_page_slots(self, layer_id, slots):
+                layer_id = self.place[layer_id]
+                return self.inner.get_page_slots(layer_id, slots)
+        """
+    )
+    after = outer.replace(
+        "        layer_id = self.place[layer_id]\n",
+        "        self._settle(layer_id)\n        layer_id = self.place[layer_id]\n",
+    )
+    path = "sglang/srt/mem_cache/hybrid.py"
+    done = fix(tmp_path, {POOL: HEAD, path: outer})
+    assert [(f.finding.rule, f.state) for f in done.fixes] == [("delegate-skips-gate", "made")]
+    assert (tmp_path / "fork" / path).read_text() == after
+
+
+LAYER = """\
+from sglang.srt.mem_cache.pool import PagePool
+
+
+class Layer:
+    def __init__(self, pool: PagePool, layer_id):
+        self.pool = pool
+        self.layer_id = layer_id
+
+    def extend(self, numbers):
+        return self.pool.gather(self.layer_id, numbers, counter=self.pool.counter)
+
+    def verify(self, numbers):
+        return self.pool.gather({arguments})
+"""
+GATHER = method(
+    """
+    def gather(self, layer_id, numbers, counter=None):
+        if counter is not None:
+            counter.wait_until(layer_id)
+        return unpack(self.pages[layer_id], numbers)
+    """
+)
+LAYER_FILE = "sglang/srt/layers/layer.py"
+
+
+@pytest.mark.parametrize(
+    ("given", "handed"),
+    [
+        ("self.layer_id, numbers", "self.layer_id, numbers, counter=self.pool.counter"),
+        (
+            "\n            self.layer_id,\n            numbers,\n        ",
+            (
+                "\n            self.layer_id,\n            numbers,\n"
+                "            counter=self.pool.counter,\n        "
+            ),
+        ),
+        (
+            "layer_id=self.layer_id, numbers=numbers",
+            "layer_id=self.layer_id, numbers=numbers, counter=self.pool.counter",
+        ),
+    ],
+)
+def test_optional_gate_omitted_is_handed_over_as_the_other_call_does(
+    tmp_path: Path, given: str, handed: str
+) -> None:
+    before = LAYER.format(arguments=given)
+    done = fix(tmp_path, {POOL: HEAD + GATHER, LAYER_FILE: before})
+    assert {f.finding.rule for f in done.fixes} == {"optional-gate-omitted"}
+    assert {f.state for f in done.fixes} == {"made"}
+    assert (tmp_path / "fork" / LAYER_FILE).read_text() == LAYER.format(arguments=handed)
+    assert (tmp_path / "fork" / POOL).read_text() == HEAD + GATHER
+
+
+SENDERS = """\
+class Sender:
+    def send(self, rows, peer, ready):
+        raise NotImplementedError
+
+
+class First(Sender):
+    def send(self, rows, peer, ready):
+        if ready is not None:
+            ready.synchronize()
+        self.post(rows, peer)
+
+
+class Second(Sender):
+    def send(self, rows, peer, ready):
+        if ready is not None:
+            ready.synchronize()
+        self.post(peer, rows)
+
+
+class Third(Sender):
+    def send(self, rows, peer, ready):
+{wait}        self.post_all(rows, peer)
+"""
+
+
+def test_gate_parameter_dropped_is_waited_on_as_the_siblings_do(tmp_path: Path) -> None:
+    wait = "        if ready is not None:\n            ready.synchronize()\n"
+    done = fix(tmp_path, {POOL: SENDERS.format(wait="")})
+    assert [f.finding.rule for f in done.fixes] == ["gate-parameter-dropped"]
+    assert (tmp_path / "fork" / POOL).read_text() == SENDERS.format(wait=wait)
+
+
+def test_gate_bypassed_is_only_told(tmp_path: Path) -> None:
+    layer = textwrap.dedent(
+        """\
+        from sglang.srt.mem_cache.pool import PagePool
+
+
+        class Backend:
+            def __init__(self, pool: PagePool):
+                self.pool = pool
+
+            def score(self, queries, layer_id):
+                return queries @ self.pool.pages[layer_id].transpose(0, 1)
+        """
+    )
+    [only] = fix(tmp_path, {POOL: HEAD, LAYER_FILE: layer}).fixes
+    assert (only.finding.rule, only.applicability, only.state) == (
+        "gate-bypassed",
+        "display",
+        "none",
+    )
+    assert (tmp_path / "fork" / LAYER_FILE).read_text() == layer
+
+
+def test_gate_bypassed_gets_back_the_wait_that_upstream_makes_there(tmp_path: Path) -> None:
+    upstream = textwrap.dedent(
+        """\
+        from sglang.srt.mem_cache.pool import PagePool
+
+
+        def pages_of(pool: PagePool, layer_id, inner):
+            if inner:
+                pool.counter.wait_until(layer_id)
+                pool = pool.inner
+            elif pool.counter is not None:
+                pool.counter.wait_until(layer_id)
+            return pool.pages[layer_id].view(-1)
+        """
+    )
+    lost = upstream.replace(
+        "        pool.counter.wait_until(layer_id)\n        pool =", "        pool ="
+    ).replace("pool.counter.wait_until(layer_id)", "pass")
+    assert lost.count("wait_until") == 0
+    done = fix(tmp_path, {POOL: HEAD, LAYER_FILE: lost}, {POOL: HEAD, LAYER_FILE: upstream})
+    assert [(f.finding.rule, f.state) for f in done.fixes] == [("gate-bypassed", "made")]
+    assert (tmp_path / "fork" / LAYER_FILE).read_text() == upstream
+
+
+def test_a_gate_is_never_safe(tmp_path: Path) -> None:
+    text = HEAD + method("def get_mean(self, layer_id):\n    return self.pages[layer_id].mean()")
+    done = fix(tmp_path, {POOL: text}, unsafe=False)
+    assert [(f.applicability, f.state) for f in done.fixes] == [("unsafe", "held-back")]
+    assert done.changes == ()
+    assert not done.complete
+    assert (tmp_path / "fork" / POOL).read_text() == text
+
+
+def test_only_the_named_rules_are_fixed(tmp_path: Path) -> None:
+    text = HEAD + method("def get_mean(self, layer_id):\n    return self.pages[layer_id].mean()")
+    assert fix(tmp_path, {POOL: text}, rules=["gate-after-read"]).fixes == ()
+    assert len(fix(tmp_path, {POOL: text}, rules=["ungated-buffer-read"]).changes) == 1
