@@ -198,8 +198,9 @@ def run_drift(request: AuditRequest, progress: Progress = _silent) -> tuple[Repo
     clock = _Clock(progress)
     with clock.stage("drift"):
         past = history_of.history(fork, upstream)
-        base = _open_base(fork, upstream, past.merge_base) or upstream
         target = open_reference(chosen_target[-1], "target", fork, cache) if chosen_target else None
+        start = history_of.latest_base(fork, past.merge_base, target)
+        base = _open_base(fork, upstream, start) or upstream
         changes = changes_of.compare(fork, base, request.cache)
         drift = survey(Compared(fork, upstream, base, target, changes, past), report.findings)
     return msgspec.structs.replace(report, timings=report.timings | clock.spent), drift

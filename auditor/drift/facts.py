@@ -20,8 +20,9 @@ class Fix(msgspec.Struct, frozen=True):
     root. ``symbols`` are those that the fork changed too, ``findings`` the fingerprints of findings
     of the fork at a symbol that the commit changes and that the target no longer has. ``repairs``:
     its subject says that something was wrong. ``in_target`` says whether the target still holds the
-    change. ``conflicts`` are the paths at which applying it to the fork conflicts, None where that
-    was not tried; ``added`` and ``removed`` are lines.
+    change, ``moot`` that the fork has nothing of what it changes. ``conflicts`` are the paths at
+    which applying it to the fork conflicts, None where that was not tried; ``added`` and
+    ``removed`` are lines.
     """
 
     sha: str
@@ -35,6 +36,7 @@ class Fix(msgspec.Struct, frozen=True):
     symbols: tuple[Symbol, ...]
     findings: tuple[str, ...]
     in_target: InTarget
+    moot: bool
     files: int
     added: int
     removed: int
@@ -44,7 +46,7 @@ class Fix(msgspec.Struct, frozen=True):
     @property
     def missed(self) -> bool:
         """Whether there may be something to take over."""
-        return self.state != "present" and self.in_target != "taken-back"
+        return self.state != "present" and self.in_target != "taken-back" and not self.moot
 
 
 class Fixes(msgspec.Struct, frozen=True):

@@ -100,8 +100,8 @@ def survey_ground(
 ) -> Ground:
     """Reads both histories; ``commits`` are those of fork, upstream and target. Raises GitError."""
     mine, upstream, newer = commits
-    own = edits(repository, mine, upstream, MAX_COMMITS)
-    theirs = edits(repository, newer, mine, MAX_COMMITS)
+    own = edits(repository, mine, (upstream, newer), MAX_COMMITS)
+    theirs = edits(repository, newer, (mine,), MAX_COMMITS)
     place = fork.snapshot.report_path
     changed: dict[str, frozenset[str]] = {}
     moves: dict[str, str] = {}
@@ -166,7 +166,7 @@ def touches(ground: Ground, findings: Sequence[Finding]) -> Touches:
         if finding.fixed_in is not None:
             ended.setdefault(finding.hit.where.symbol, []).append(finding.fingerprint)
     wanted = set(ground.changed) | {symbol.path for symbol in ended}
-    by_name = _distinct_names(ground.changed)
+    by_name = _distinct_names(ground)
     package = ground.fork.snapshot.report_path("sglang/")
     by_file: dict[str, list[tuple[Edit, FileEdit]]] = {}
     of_package: set[str] = set()
@@ -210,16 +210,19 @@ def touches(ground: Ground, findings: Sequence[Finding]) -> Touches:
     return Touches(candidates, len(of_package), len(near - shared.keys()), frequency)
 
 
-def _distinct_names(changed: Mapping[str, Iterable[str]]) -> dict[str, str]:
-    """The file of each changed method whose name (``Class.method``) only one file has.
+def _distinct_names(ground: Ground) -> dict[str, str]:
+    """The file of each changed method whose name (``Class.method``) one changed file alone has.
 
     Upstream may have moved it to another file since, or the fork.
     """
     files: dict[str, set[str]] = {}
-    for path, names in changed.items():
+    for path, names in ground.changed.items():
         for name in names:
             if name.count(".") + 1 >= _DISTINCT:
                 files.setdefault(name, set()).add(path)
+    for name, paths in files.items():
+        if len(paths) > 1:
+            files[name] = {path for path in paths if ground.fork.code(path, name)}
     return {name: next(iter(paths)) for name, paths in files.items() if len(paths) == 1}
 
 
@@ -283,7 +286,7 @@ def missed_fixes(
     chosen = found.candidates[:MAX_JUDGED]
     log = _Log(ground)
     verdicts: dict[str, tuple[Verdict, InTarget]] = {}
-    by_name = _distinct_names(ground.changed)
+    by_name = _distinct_names(ground)
     versions = Versions(ground.repository)
     # Neighbours in history share contents.
     order = {edit.sha: number for number, edit in enumerate(ground.theirs)}
@@ -332,6 +335,8 @@ def missed_fixes(
                 one.shared,
                 one.findings,
                 newer,
+                verdict.state == "undecided"
+                and all(piece.judged.state == "missing" for piece in verdict.pieces),
                 files,
                 added,
                 removed,

@@ -283,12 +283,13 @@ def _verdict(pieces: Sequence[Piece], unread: int) -> Verdict:
             if group
         ]
         reason = ("partly there: " if present else "other code in its place: ") + ", ".join(parts)
-    shown = (*absent, *other, *missing, *gone, *present)
-    if state == "present":
-        shown = (*present, *gone)
+    shown = [*present, *gone]
+    if state != "present":
+        shown = [*absent, *other, *missing, *shown]
+    shown = sorted(shown, key=lambda piece: not piece.place.symbol)
     evidence = tuple(
         Evidence(piece.place.path, piece.place.line, piece.place.symbol, piece.judged.note)
-        for piece in sorted(shown[: max(_PIECES_SHOWN, 0)], key=lambda piece: piece.place)
+        for piece in sorted(shown[:_PIECES_SHOWN], key=lambda piece: piece.place)
     )
     return Verdict(state, reason, evidence, tuple(pieces))
 

@@ -95,11 +95,11 @@ def judge_lines(
     left = [line for line, n in minus.items() if found[line] > has[line]]
     counted = _counted(plus, there, minus, left)
     if len(there) == len(plus) and not left:
-        if not all(_in_order(after, tree) for _, after in hunks):
+        if not all(_in_order(hunk.after, tree) for hunk in hunks):
             return Judged("other", f"{counted}, in another order", weight)
         if not plus:
             # A line that the tree has in other words is not gone.
-            if all(_stands(after, tree) for _, after in hunks):
+            if all(_stands(hunk.after, tree) for hunk in hunks):
                 return Judged("gone", counted, weight)
             return Judged("other", f"{counted}, other lines in their place", weight)
         if minus or any(len(line) >= _TELLING for line in plus):
@@ -113,7 +113,7 @@ def judge_lines(
     held = len(new_words & _words(tree))
     share = sum(map(len, there)) / max(sum(map(len, plus)), 1)
     plainly = (
-        (none_there and kept and all(_stands(before, tree) for before, _ in hunks))
+        (none_there and kept and all(_stands(hunk.before, tree) for hunk in hunks))
         or (new_words and not held and share <= _COINCIDENCE)
         or (none_there and kept and held * 2 < len(new_words))
     )
@@ -141,16 +141,17 @@ def _clip(line: Line) -> str:
 
 
 class _Hunk(NamedTuple):
-    """A changed place with the line before and the line behind it, on both sides."""
+    """A changed place with the line in front of it and the one behind, on both sides."""
 
     before: Sequence[Line]
     after: Sequence[Line]
+    added: Sequence[Line]
 
 
 def _hunks(old: Sequence[Line], new: Sequence[Line]) -> list[_Hunk]:
     codes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
     return [
-        _Hunk(old[max(i - 1, 0) : j + 1], new[max(k - 1, 0) : m + 1])
+        _Hunk(old[max(i - 1, 0) : j + 1], new[max(k - 1, 0) : m + 1], new[k:m])
         for tag, i, j, k, m in codes
         if tag != "equal"
     ]
@@ -159,7 +160,7 @@ def _hunks(old: Sequence[Line], new: Sequence[Line]) -> list[_Hunk]:
 def _judge_order(hunks: Sequence[_Hunk], tree: Sequence[Line], weight: int) -> Judged:
     """A change that only moves lines."""
     known = set(tree)
-    if not all(line in known for hunk in hunks for line in hunk.after):
+    if not all(line in known for hunk in hunks for line in hunk.added):
         return Judged("other", "moves lines that are not all there", weight)
     as_new = all(_in_order(hunk.after, tree) for hunk in hunks)
     as_old = all(_in_order(hunk.before, tree) for hunk in hunks)

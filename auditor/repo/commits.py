@@ -43,8 +43,8 @@ class Edit(msgspec.Struct, frozen=True):
     files: tuple[FileEdit, ...]
 
 
-def edits(repository: Repository, tip: str, without: str, limit: int) -> tuple[Edit, ...]:
-    """The commits of ``tip`` that ``without`` does not have, newest first; merges are left out.
+def edits(repository: Repository, tip: str, without: Sequence[str], limit: int) -> tuple[Edit, ...]:
+    """The commits of ``tip`` that none of ``without`` has, newest first; merges are left out.
 
     Renames are followed as git does. At most ``limit``. Raises GitError.
     """
@@ -55,7 +55,7 @@ def edits(repository: Repository, tip: str, without: str, limit: int) -> tuple[E
         *("--no-ext-diff", "--no-textconv", "--no-show-signature", "--no-mailmap", "--no-color"),
         *("--no-notes", "--encoding=UTF-8", f"--max-count={limit}"),
         *(f"--format={mark}%H%x00%P%x00%cI%x00%s%x00%B%x00", "--end-of-options"),
-        *(tip, f"^{without}"),
+        *(tip, *(f"^{commit}" for commit in without)),
     )
     return tuple(_edit(record) for record in out.split(mark.encode())[1:])
 

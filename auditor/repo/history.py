@@ -92,6 +92,23 @@ def newest_release(fork: Snapshot, upstream: Snapshot) -> str | None:
     return max(versions, key=lambda tag: versions[tag], default=None)
 
 
+def latest_base(fork: Snapshot, merge_base: str | None, target: Snapshot | None) -> str | None:
+    """The later of two merge bases, with upstream and with the target: since then all is the fork's.
+
+    A fork that branched after the release carries upstream's commits in between, a release's own
+    branch carries commits that the target lacks.
+    """
+    repository = fork.repository
+    if repository is None or merge_base is None or target is None or fork.commit is None:
+        return merge_base
+    if target.repository is not repository or target.commit is None:
+        return merge_base
+    other = repository.line("merge-base", fork.commit, target.commit)
+    if other is not None and repository.line("merge-base", merge_base, other) == merge_base:
+        return other
+    return merge_base
+
+
 def newest_commit(repository: Repository, commits: Sequence[str]) -> str | None:
     """The latest date of some commits, ISO 8601; None where none can be read."""
     dates = (repository.line("log", "-1", "--format=%cI", commit) for commit in commits)
