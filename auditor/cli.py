@@ -441,6 +441,50 @@ def fix_findings(
     return 0 if done.complete else 1
 
 
+@cli.command("drift")
+@click.option(
+    "-o",
+    "--output",
+    "forms",
+    metavar="FORMAT[=FILE]",
+    multiple=True,
+    help="table, json or markdown, to standard output or a file. Repeatable.",
+)
+@run_options(*(name for name in _OPTIONS if name != "output"))
+@click.pass_context
+def drift_report(context: click.Context, /, forms: tuple[str, ...], **_: object) -> int:
+    """Report where the fork stands against a newer upstream release.
+
+    Which upstream fixes it misses in what it changed itself, what became of its own patches, what a
+    merge would conflict in, and the findings by origin. The newer release is the last --target, or
+    the newest release tag of the repository.
+
+    \b
+      audit drift --upstream v0.5.17                   against the newest tag
+      audit drift --upstream v0.5.17 -o markdown       for a message or an issue
+    """
+    from auditor.config import outputs_of
+    from auditor.formats import drift as pages
+    from auditor.formats.verdict import decide
+    from auditor.pipeline import run_drift
+
+    settings = _settings(context)
+    outputs = outputs_of(forms, names=pages.NAMES)
+    with _Progress(settings) as progress, _no_cycle_search():
+        report, found = run_drift(_request(settings), progress)
+    if settings.verbose:
+        _tell_timings(report.timings)
+    screen = _screen(settings)
+    for form, file in sorted(outputs, key=lambda output: output.file is None):
+        shown = screen if file is None else screen._replace(width=_PIPED_WIDTH, colour=False)
+        text = pages.render(form, report, found, shown)
+        if file is None:
+            _show(text)
+        else:
+            _save(file, text)
+    return decide(report, settings.fail_on, settings.strict).status
+
+
 @cli.command()
 @click.argument("folder", required=False, type=click.Path(path_type=Path))
 @run_options(*(name for name in _OPTIONS if name not in _OF_THE_FORK))
@@ -572,18 +616,22 @@ def _write_outputs(settings: Settings, page: Callable[[str, Screen], str], scree
         text = page(form, shown)
         if file is None:
             _show(text)
-            continue
-        try:
-            _write(file, text)
-        except (OSError, ValueError) as problem:
-            reason = getattr(problem, "strerror", None) or problem
-            raise UsageProblem(f"cannot write {file}: {reason}") from problem
+        else:
+            _save(file, text)
 
 
 def _all_rules(settings: Settings) -> tuple[Rule, ...]:
     from auditor import rulebook
 
     return rulebook.load(settings.rules_dirs).rules
+
+
+def _save(file: Path, text: str) -> None:
+    try:
+        _write(file, text)
+    except (OSError, ValueError) as problem:
+        reason = getattr(problem, "strerror", None) or problem
+        raise UsageProblem(f"cannot write {file}: {reason}") from problem
 
 
 @contextlib.contextmanager

@@ -163,7 +163,7 @@ def settle(
         raise UsageProblem("--verbose and --quiet exclude each other")
     defaults = Settings(root)
     label = source.where("output") if source and origin.get("output") == source.name else "--output"
-    outputs = _outputs(values.get("output", ()), label)
+    outputs = outputs_of(values.get("output", ()), label)
     settings = Settings(
         root=root,
         upstream=values.get("upstream"),
@@ -449,12 +449,17 @@ def _chosen(where: str, text: str, choices: Sequence[str]) -> str:
     return text
 
 
-def _outputs(texts: Sequence[str], where: str) -> tuple[Output, ...]:
-    """The outputs in the order given; the terminal's page where none goes to standard output."""
+def outputs_of(
+    texts: Sequence[str], where: str = "--output", names: Sequence[str] = NAMES
+) -> tuple[Output, ...]:
+    """The outputs in the order given; the terminal's page where none goes to standard output.
+
+    Raises UsageProblem for a format that is none of ``names``.
+    """
     outputs = []
     for text in texts:
         name, equals, file = text.partition("=")
-        _chosen(where, name, NAMES)
+        _chosen(where, name, names)
         if equals and not file:
             raise UsageProblem(f"{where}: {_quoted(text)} names no file")
         outputs.append(Output(name, Path(file) if file else None))

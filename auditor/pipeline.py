@@ -56,6 +56,7 @@ from auditor.views import Sides
 from auditor.witnesses import Witnesses, defects
 
 if TYPE_CHECKING:
+    from auditor.drift.facts import Drift
     from auditor.tables.facts import Tables
 
 Progress = Callable[[str, int, int], None]
@@ -357,6 +358,31 @@ def _names(refs: Sequence[str], around: Snapshot) -> dict[str, str]:
         if len(set(short.values()) - set(named.values())) == len(folders):
             return named | short
     return named | {ref: "/".join(parts[1:]) or ref for ref, parts in folders.items()}
+
+
+def run_drift(request: AuditRequest, progress: Progress = _silent) -> tuple[Report, Drift]:
+    """The audit, and where the fork stands against the last target.
+
+    Without a target that is the newest upstream release tag of the repository. Raises UsageProblem.
+    """
+    from auditor.drift.survey import Compared, survey
+
+    fork = open_fork(request.root, request.rev)
+    cache = request.cache or Path()
+    upstream = _open_upstream(request, fork, cache)
+    chosen_target = request.targets or tuple(
+        filter(None, (history_of.newest_release(fork, upstream),))
+    )
+    report = run(msgspec.structs.replace(request, targets=chosen_target), progress)
+    clock = _Clock(progress)
+    with clock.stage("drift"):
+        past = history_of.history(fork, upstream)
+        target = open_reference(chosen_target[-1], "target", fork, cache) if chosen_target else None
+        start = history_of.latest_base(fork, past.merge_base, target)
+        base = _open_base(fork, upstream, start) or upstream
+        changes = changes_of.compare(fork, base, request.cache)
+        drift = survey(Compared(fork, upstream, base, target, changes, past), report.findings)
+    return msgspec.structs.replace(report, timings=report.timings | clock.spent), drift
 
 
 def _open_to_serve(request: AuditRequest) -> tuple[Snapshot, Snapshot | None]:

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, BinaryIO
 from urllib.parse import quote, urlsplit
 
 from auditor.errors import Unreadable, UsageProblem
@@ -79,8 +79,9 @@ def run_git(
     *,
     environment: dict[str, str] | None = None,
     accept: Sequence[int] = (0,),
+    stdin: BinaryIO | None = None,
 ) -> bytes:
-    """The bytes a hardened git command wrote on stdout.
+    """The bytes a hardened git command wrote on stdout; ``stdin`` is an open file, if any.
 
     Raises GitError when it exits with a status outside ``accept``.
     """
@@ -91,6 +92,7 @@ def run_git(
         with_exceptions=False,
         stdout_as_string=False,
         strip_newline_in_stdout=False,
+        istream=stdin,
         shell=False,
     )
     if status not in accept:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
+from datetime import datetime
 
 import msgspec
 
@@ -65,6 +67,53 @@ def closest_tag(fork: Snapshot) -> str | None:
     if fork.repository is None or fork.commit is None:
         return None
     return _newest_tag(fork.repository, fork.commit)
+
+
+def newest_release(fork: Snapshot, upstream: Snapshot) -> str | None:
+    """The newest upstream release tag of the fork's repository that upstream is no later than.
+
+    A tag among the fork's own commits is the fork's. None where there is none, or no history.
+    """
+    repository = fork.repository
+    if repository is None or fork.commit is None:
+        return None
+    theirs, _ = _upstream_commit(repository, upstream)
+    if theirs is None:
+        return None
+    known = set(repository.tags())
+    own = set(repository.tags(fork.commit)) - set(repository.tags(theirs))
+    least = version_of(upstream.ref.removeprefix(RELEASE_PREFIX).rpartition("==")[2])
+    versions = {
+        tag: version
+        for tag in known - own
+        if (version := version_of(tag)) and not version.is_prerelease
+        if least is None or version >= least
+    }
+    return max(versions, key=lambda tag: versions[tag], default=None)
+
+
+def latest_base(fork: Snapshot, merge_base: str | None, target: Snapshot | None) -> str | None:
+    """The later of two merge bases, with upstream and with the target: all since is the fork's.
+
+    A fork that branched after the release carries upstream's commits in between, a release's own
+    branch carries commits that the target lacks.
+    """
+    repository = fork.repository
+    if repository is None or merge_base is None or target is None or fork.commit is None:
+        return merge_base
+    if target.repository is not repository or target.commit is None:
+        return merge_base
+    other = repository.line("merge-base", fork.commit, target.commit)
+    if other is not None and repository.line("merge-base", merge_base, other) == merge_base:
+        return other
+    return merge_base
+
+
+def newest_commit(repository: Repository, commits: Sequence[str]) -> str | None:
+    """The latest date of some commits, ISO 8601; None where none can be read."""
+    dates = (repository.line("log", "-1", "--format=%cI", commit) for commit in commits)
+    known = [(datetime.fromisoformat(date), date) for date in dates if date]
+    return max(known)[1] if known else None
 
 
 def tag_warning(fork: Snapshot, upstream: Snapshot) -> str | None:

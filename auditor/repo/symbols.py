@@ -6,7 +6,8 @@ import ast
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -40,6 +41,96 @@ def changed_symbols(old: bytes, new: bytes) -> tuple[str, ...]:
         return tuple(sorted(changed | {n for n in names if not _same(ours.get(n), theirs.get(n))}))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
+
+
+class Definition(NamedTuple):
+    """The statements of one symbol, and the 1-based line on which it begins.
+
+    A function or a class is one statement, a class without its methods; of the module itself (the
+    name "") there are all statements but definitions.
+    """
+
+    line: int
+    body: list[ast.stmt]
+
+
+def definitions(content: bytes, names: Collection[str]) -> dict[str, list[Definition]]:
+    """The named definitions of a Python file, those that are there, in order of place.
+
+    Several may share a name. Empty where the file cannot be parsed.
+    """
+    source = _text(content)
+    try:
+        found = _cut_out(source, names)
+        if any(not places and _may_define(source, name) for name, places in found.items()):
+            # Within a branch, a nested class, or cut through a string.
+            whole = _placed(source)
+            found = {name: places or whole.get(name, []) for name, places in found.items()}
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    return {name: places for name, places in found.items() if places}
+
+
+def _may_define(source: str, name: str) -> bool:
+    last = name.rpartition(".")[2]
+    return bool(last) and bool(re.search(rf"\b(?:def|class)\s+{re.escape(last)}\b", source))
+
+
+def _cut_out(source: str, names: Collection[str]) -> dict[str, list[Definition]]:
+    """The named definitions as far as the text tells them; parsing a whole file is slow."""
+    found: dict[str, list[Definition]] = {name: [] for name in names}
+    classes = {name.partition(".")[0] for name in names if "." in name} | set(names)
+    rest, line = [], 1
+    for piece in _pieces(_OF_MODULE, source):
+        function, made = _FUNCTION.match(piece), _CLASS.match(piece)
+        if function and function[1] in found:
+            _add(found, function[1], line, piece)
+        elif made and made[1] in classes:
+            _cut_class(found, made[1], line, piece)
+        if not (function or made):
+            rest.append(piece)
+        line += piece.count("\n")
+    if "" in found:
+        _add(found, "", 1, "".join(rest))
+    return found
+
+
+def _cut_class(found: dict[str, list[Definition]], name: str, line: int, piece: str) -> None:
+    own, at = [], line
+    for member in _pieces(_OF_CLASS, piece):
+        method = _METHOD.match(member)
+        if method and f"{name}.{method[1]}" in found:
+            _add(found, f"{name}.{method[1]}", at, f"class _:\n{member}")
+        if not method:
+            own.append(member)
+        at += member.count("\n")
+    if name in found:
+        _add(found, name, line, "".join((*own, "    pass\n")))
+
+
+def _add(found: dict[str, list[Definition]], name: str, line: int, text: str) -> None:
+    try:
+        body = ast.parse(text).body
+    except (SyntaxError, ValueError):
+        return
+    if "." in name and len(body) == 1 and isinstance(body[0], ast.ClassDef):
+        body = body[0].body
+    if name and "." not in name and body and isinstance(body[0], ast.ClassDef):
+        body[0].body = [part for part in body[0].body if not isinstance(part, _Definition)]
+    found[name].append(Definition(line, body))
+
+
+def _placed(source: str) -> dict[str, list[Definition]]:
+    """Every definition of a file by its name, and the module's own statements by the name ""."""
+    tree = ast.parse(source)
+    found: dict[str, list[Definition]] = {}
+    for name, node in _walk(tree, ""):
+        if isinstance(node, ast.ClassDef):
+            node.body = [part for part in node.body if not isinstance(part, _Definition)]
+        found.setdefault(name, []).append(Definition(node.lineno, [node]))
+    own = [part for part in tree.body if not isinstance(part, _Definition)]
+    found[""] = [Definition(1, own)] if own else []
+    return found
 
 
 def _text(content: bytes) -> str:

@@ -1,0 +1,130 @@
+"""What the ledger says of the fork's own patches, with and without history."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from auditor.drift.survey import Compared, survey
+from auditor.model import Evidence, Finding, Hit, Location, Symbol
+from auditor.repo.changes import compare
+from auditor.repo.history import history
+from auditor.repo.snapshot import open_fork, open_reference
+from tests.drift.histories import (
+    BASE,
+    FIXED,
+    FORKED,
+    OTHER,
+    OTHER_BASE,
+    POOL,
+    READ,
+    History,
+    drift_of,
+)
+
+
+@pytest.fixture
+def line(tiny_repository, tmp_path):
+    return History(tiny_repository, tmp_path)
+
+
+def finding(origin, fixed_in=None):
+    where = Location(Symbol(POOL, "Pool.get_rows"), 12)
+    hit = Hit(where, "rows", "m", (Evidence(POOL, 1, "", "n"),), "high", "live", "", "f", "c")
+    return Finding("r", "sync", "high", hit, "abc123", origin, "", fixed_in)
+
+
+def dated(line, commit, folder, seconds):
+    """A copy of a commit with another committer's date."""
+    raw = folder / "commit"
+    text = line.repository.git("cat-file", "commit", commit)
+    raw.write_text(re.sub(r"(committer .*> )\d+", rf"\g<1>{seconds}", text) + "\n")
+    return line.repository.git("hash-object", "-t", "commit", "-w", str(raw))
+
+
+def test_each_patch_with_its_state_symbols_age_and_size(line):
+    line.upstream({POOL: FIXED})
+    taken = line.fork({POOL: FIXED}, "ours first")
+    own = line.fork({OTHER: OTHER_BASE.replace("a + 1", "a + 2")}, "only ours")
+    docs = line.fork({"docs/a.md": "a\n"}, "docs")
+    found = {patch.sha: patch for patch in line.drift().patches}
+    assert list(found) == [docs, own, taken]
+    assert {sha: patch.state for sha, patch in found.items()} == {
+        docs: "unknown",
+        own: "own",
+        taken: "upstream",
+    }
+    assert [s.qualname for s in found[taken].symbols] == ["Pool.get_rows"]
+    assert found[taken].upstream_since == found[taken].symbols
+    assert (found[own].symbols, found[own].upstream_since) == ((Symbol(OTHER, "helper"),), ())
+    assert (found[own].files, found[own].added, found[own].removed) == (1, 1, 1)
+    assert (found[own].areas, found[docs].areas) == (("srt",), ("docs",))
+
+
+def test_ages_count_from_the_newest_commit_of_the_sides(line, tmp_path):
+    day = 86_400
+    old = dated(line, line.fork({POOL: FORKED}), tmp_path, 1_700_000_000)
+    line.repository.git("reset", "--quiet", "--hard", old)
+    new = dated(line, line.fork({OTHER: OTHER_BASE + "\n"}), tmp_path, 1_700_000_000 + 3 * day)
+    line.repository.git("reset", "--quiet", "--hard", new)
+    drift = line.drift()
+    newest = max(
+        1_700_000_000 + 3 * day, int(line.repository.git("log", "-1", "--format=%ct", "main"))
+    )
+    ages = {patch.sha: patch.age for patch in drift.patches}
+    assert ages == {
+        new: (newest - 1_700_000_000 - 3 * day) // day,
+        old: (newest - 1_700_000_000) // day,
+    }
+
+
+def test_a_patch_that_will_conflict_names_the_file_and_a_later_one_does_not(line):
+    first = line.fork({POOL: BASE.replace(READ, "        rows = self.load(offset)\n")})
+    second = line.fork({OTHER: OTHER_BASE.replace("a + 1", "a + 2")})
+    line.upstream({POOL: BASE.replace(READ, "        rows = self.get(offset, 1)\n")})
+    drift = line.drift()
+    assert (drift.both_changed, drift.conflicts) == ((POOL,), (POOL,))
+    assert {p.sha: p.conflicts for p in drift.patches} == {first: (POOL,), second: ()}
+
+
+def test_findings_belong_to_the_patch_of_their_symbol(line):
+    own = line.fork({POOL: FORKED})
+    other = line.fork({OTHER: OTHER_BASE.replace("a + 1", "a + 2")})
+    line.upstream({POOL: FIXED})
+    line.release()
+    drift = drift_of(line.repository.top, line.cache, findings=[finding("introduced")])
+    assert {p.sha: p.findings for p in drift.patches} == {own: ("abc123",), other: ()}
+    inherited = drift_of(line.repository.top, line.cache, findings=[finding("inherited")])
+    assert {p.findings for p in inherited.patches} == {()}
+
+
+def test_a_finding_draws_the_fix_of_a_symbol_that_the_fork_did_not_touch(line):
+    sha = line.upstream({POOL: FIXED}, "Refactor (#7)")
+    line.fork({OTHER: OTHER_BASE.replace("a + 1", "a + 2")})
+    assert line.drift().fixes.listed == ()
+    found = [finding("fixed-upstream", "v0.5.10")]
+    [fix] = drift_of(line.repository.top, line.cache, findings=found).fixes.listed
+    assert (fix.sha, fix.state, fix.findings) == (sha, "absent", ("abc123",))
+
+
+def test_without_history_a_row_for_each_area(tmp_path):
+    trees = {"fork": FORKED, "up": BASE, "new": FIXED.replace("        return self.used\n", "")}
+    for name, code in trees.items():
+        (tmp_path / name / "sglang/srt").mkdir(parents=True)
+        (tmp_path / name / "sglang/srt/pool.py").write_text(code)
+    fork = open_fork(tmp_path / "fork")
+    up, new = (
+        open_reference(str(tmp_path / name), side, fork, tmp_path)
+        for name, side in (("up", "upstream"), ("new", "target"))
+    )
+    sides = Compared(fork, up, up, new, compare(fork, up), history(fork, up))
+    drift = survey(sides, [])
+    assert (drift.ahead, drift.behind, drift.newest) == (None, None, None)
+    assert "plain folder" in drift.notes[0]
+    [patch] = drift.patches
+    place = Symbol("sglang/srt/pool.py", "Pool.get_rows")
+    assert (patch.sha, patch.age, patch.areas) == (None, None, ("srt",))
+    assert (patch.symbols, patch.upstream_since, patch.state) == ((place,), (place,), "own")
+    assert drift.both_changed == ("sglang/srt/pool.py",)
+    assert drift.conflicts == ()
