@@ -70,27 +70,44 @@ class Gates:
         }
 
     def follows(self, gap: Gap) -> bool:
-        """Whether a gap seems to read through methods of its object that are gaps themselves.
+        """Whether a gap is likely to close with others, so that it is edited only if it does not.
 
-        Once these wait, it waits.
+        A method that reads through one that will wait needs no wait. Between a public method and a
+        private one that reads for it the public one waits, as getters do; and what a call leaves
+        out is the call's matter before it is the method's.
         """
-        owner = gap.function.owner
+        function, owner = gap.function, gap.function.owner
         if gap.shape == "optional":
-            # The calls that leave the gate out come first.
             return not gap.callers
         if owner is None or gap.shape in ("bypass", "dropped-parameter"):
             return False
-        here = (gap.function.path, gap.function.facts.qualname)
-        found = self.fork.readings.of_method(owner, gap.function)
+        name = function.facts.name
+        if name.startswith("_"):
+            return any(name in g.function.facts.mentions for g in self._others(gap))
+        here = (function.path, function.facts.qualname)
+        found = self.fork.readings.of_method(owner, function)
         own = [r.read.origin for r in found if r.root in gap.roots and not r.gated]
         if any((origin.path, origin.qualname) == here for origin in own):
             return False
-        made = self.fork.readings.summary(gap.function, owner).calls
+        made = self.fork.readings.summary(function, owner).calls
         if any(path[1:2] and path[1] in gap.roots for call in made for path in call.receivers):
             return False
-        names = {call.name for call in made if call.receivers == {SELF}}
-        named = (self.fork.index.method(owner, name) for name in names)
-        return any((m.path, m.facts.qualname) in self.gaps() for m in named if m is not None)
+        called = {call.name for call in made if call.receivers == {SELF}}
+        return any(
+            g.function.facts.name in called and not g.function.facts.name.startswith("_")
+            for g in self._others(gap)
+        )
+
+    def _others(self, gap: Gap) -> Iterator[Gap]:
+        """Other gaps of the same class, of its bases and of its subclasses."""
+        owner = gap.function.owner
+        classes = self.fork.index.classes
+        for other in self.gaps().values():
+            theirs = other.function.owner
+            if other is gap or owner is None or theirs is None:
+                continue
+            if theirs in classes[owner].mro or owner in classes[theirs].mro:
+                yield other
 
     def offer(self, gap: Gap, finding: Finding) -> Offer:
         """The edit that closes a gap; raises Unfit with what stands against every way."""

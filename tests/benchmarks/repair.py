@@ -21,6 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import structs
 from tabulate import tabulate
 
 from auditor.pipeline import AuditRequest
@@ -125,19 +126,22 @@ def run(
                     root=copy.folder,
                     upstream=str(tree if setup == "release" else copy.folder),
                     min_confidence=confidence,  # type: ignore[arg-type]
-                    # What the release has by itself is not asked about.
-                    origins=("introduced", "regressed") if setup == "release" else (),
                     cache=Path(scratch) / "cache",
                 )
-                done = outcome(
-                    reader,
-                    mutation,
-                    setup,
-                    siblings=len(gates.siblings(reader)),
-                    done=repair(request, RULES, unsafe=True, dry=True),
-                    original=files[reader.path],
-                    path=reader.path,
-                )
+                own = structs.replace(request, origins=("introduced", "regressed"))
+                # What the release has by itself is asked about only where nothing else is found.
+                for asked in [*([own] if setup == "release" else []), request]:
+                    done = outcome(
+                        reader,
+                        mutation,
+                        setup,
+                        siblings=len(gates.siblings(reader)),
+                        done=repair(asked, RULES, unsafe=True, dry=True),
+                        original=files[reader.path],
+                        path=reader.path,
+                    )
+                    if done.found:
+                        break
                 results.append(done)
                 tell(done)
             copy.restore(reader.path)

@@ -609,6 +609,50 @@ def test_gate_bypassed_gets_back_the_wait_that_upstream_makes_there(tmp_path: Pa
     assert (tmp_path / "fork" / LAYER_FILE).read_text() == upstream
 
 
+def test_of_a_getter_and_the_helper_that_reads_for_it_the_getter_waits(tmp_path: Path) -> None:
+    split = textwrap.dedent(
+        """\
+        import torch
+
+
+        class SplitPool:
+            def __init__(self, layers, slots):
+                self.counter = None
+                self.keys = [torch.zeros(slots) for _ in range(layers)]
+                self.values = [torch.zeros(slots) for _ in range(layers)]
+
+            def attach_counter(self, counter):
+                self.counter = counter
+
+            def _get_keys(self, layer_id):
+                return self.keys[layer_id].view(-1)
+
+            def get_keys(self, layer_id):
+                if self.counter is not None:
+                    self.counter.wait_until(layer_id)
+                return self._get_keys(layer_id)
+
+            def _get_values(self, layer_id):
+                return self.values[layer_id].view(-1)
+
+            def get_values(self, layer_id):
+                {wait}return self._get_values(layer_id)
+
+            def get_value_slots(self, layer_id, slots):
+                if self.counter is not None:
+                    self.counter.wait_until(layer_id)
+                return self.values[layer_id][slots]
+
+            def get_value_head(self, layer_id, count):
+                if self.counter is not None:
+                    self.counter.wait_until(layer_id)
+                return self.values[layer_id][:count]
+        """
+    )
+    wait = "if self.counter is not None:\n            self.counter.wait_until(layer_id)\n        "
+    assert fixed(tmp_path, split.format(wait="")).decode() == split.format(wait=wait)
+
+
 def test_a_gate_is_never_safe(tmp_path: Path) -> None:
     text = HEAD + method("def get_mean(self, layer_id):\n    return self.pages[layer_id].mean()")
     done = fix(tmp_path, {POOL: text}, unsafe=False)
