@@ -273,8 +273,12 @@ def _verdict(pieces: Sequence[Piece], unread: int) -> Verdict:
         reason = f"{_counted(present, whole, 'hold it')}, the others are not in this tree"
     elif missing and not (present or absent or other):
         state, reason = "undecided", "the code that it changes is not in this tree"
-    elif _weight(absent) > 2 * _weight((*present, *other)) and not present:
-        state, reason = "absent", _counted(absent, whole, "without it, the rest differs")
+    elif _weight(absent) > 2 * _weight((*present, *other)):
+        state, reason = "absent", _counted(absent, whole, "without it")
+        if other:
+            reason += f", {_counted(other, whole, 'differ')}"
+        if present:
+            reason += f", only {_counted(present, whole, 'hold it')}"
     else:
         state = "undecided"
         parts = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from difflib import SequenceMatcher
+from difflib import SequenceMatcher, get_close_matches
 from typing import Literal, NamedTuple
 
 from auditor.drift.lines import Code, Line, renamed_like, told
@@ -22,6 +22,7 @@ _MOST_LINES = 4000
 _CLIP = 72  # characters of a line that is shown
 _WORD = re.compile(r"\w+")
 _TELLING = 12  # characters of code that a coincidence rarely writes
+_ALIKE = 0.7  # of two lines, that one may be the other adapted
 _COINCIDENCE = 0.15  # of the added code, found there, proves nothing
 
 
@@ -109,19 +110,26 @@ def judge_lines(
     shown = f"lacks `{_clip(lacking)}`" if lacking else f"has `{_clip(left[0])}`"
     none_there = all(found[line] <= had[line] for line in plus)
     kept = all(found[line] >= n for line, n in minus.items())
-    new_words = _words(plus) - _words(old)
-    held = len(new_words & _words(tree))
     share = sum(map(len, there)) / max(sum(map(len, plus)), 1)
-    plainly = (
-        (none_there and kept and all(_stands(hunk.before, tree) for hunk in hunks))
-        or (new_words and not held and share <= _COINCIDENCE)
-        or (none_there and kept and held * 2 < len(new_words))
+    plainly = share <= _COINCIDENCE and (
+        (none_there and kept and bool(minus)) or (plus and not _adapted(plus, old, tree))
     )
     return Judged("absent" if plainly else "other", f"{counted}; {shown}", weight)
 
 
 def _words(lines: Iterable[Line]) -> set[str]:
     return {word for line in lines for word in _WORD.findall(told(line))}
+
+
+def _adapted(plus: Iterable[Line], old: Sequence[Line], tree: Sequence[Line]) -> bool:
+    """Whether lines that only the tree has could be the added ones in other words."""
+    before = set(old)
+    own = [line for line in tree if line not in before]
+    new_words = _words(plus) - _words(old)
+    if new_words:
+        return len(new_words & _words(own)) * 2 >= len(new_words)
+    texts = {told(line) for line in own}
+    return any(get_close_matches(told(line), texts, 1, _ALIKE) for line in plus)
 
 
 def _counted(

@@ -93,7 +93,7 @@ def newest_release(fork: Snapshot, upstream: Snapshot) -> str | None:
 
 
 def latest_base(fork: Snapshot, merge_base: str | None, target: Snapshot | None) -> str | None:
-    """The later of two merge bases, with upstream and with the target: all since is the fork's.
+    """The later merge base, with upstream or with the target; since then all is the fork's own.
 
     A fork that branched after the release carries upstream's commits in between, a release's own
     branch carries commits that the target lacks.

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from auditor.drift.survey import Compared, survey
-from auditor.model import Evidence, Finding, Hit, Location, Symbol
+from auditor.model import Evidence, Finding, Hit, Location, Side, Symbol
 from auditor.repo.changes import compare
 from auditor.repo.history import history
 from auditor.repo.snapshot import open_fork, open_reference
@@ -27,6 +27,9 @@ from tests.drift.histories import (
 @pytest.fixture
 def line(tiny_repository, tmp_path):
     return History(tiny_repository, tmp_path)
+
+
+SIDES: tuple[tuple[str, Side], ...] = (("up", "upstream"), ("new", "target"))
 
 
 def finding(origin, fixed_in=None):
@@ -69,14 +72,10 @@ def test_ages_count_from_the_newest_commit_of_the_sides(line, tmp_path):
     new = dated(line, line.fork({OTHER: OTHER_BASE + "\n"}), tmp_path, 1_700_000_000 + 3 * day)
     line.repository.git("reset", "--quiet", "--hard", new)
     drift = line.drift()
-    newest = max(
-        1_700_000_000 + 3 * day, int(line.repository.git("log", "-1", "--format=%ct", "main"))
-    )
-    ages = {patch.sha: patch.age for patch in drift.patches}
-    assert ages == {
-        new: (newest - 1_700_000_000 - 3 * day) // day,
-        old: (newest - 1_700_000_000) // day,
-    }
+    # The newest of all is upstream's, made just now.
+    newest = int(line.repository.git("log", "-1", "--format=%ct", "main"))
+    since = (newest - 1_700_000_000) // day
+    assert {p.sha: p.age for p in drift.patches} == {new: since - 3, old: since}
 
 
 def test_a_patch_that_will_conflict_names_the_file_and_a_later_one_does_not(line):
@@ -114,10 +113,7 @@ def test_without_history_a_row_for_each_area(tmp_path):
         (tmp_path / name / "sglang/srt").mkdir(parents=True)
         (tmp_path / name / "sglang/srt/pool.py").write_text(code)
     fork = open_fork(tmp_path / "fork")
-    up, new = (
-        open_reference(str(tmp_path / name), side, fork, tmp_path)
-        for name, side in (("up", "upstream"), ("new", "target"))
-    )
+    up, new = (open_reference(str(tmp_path / name), side, fork, tmp_path) for name, side in SIDES)
     sides = Compared(fork, up, up, new, compare(fork, up), history(fork, up))
     drift = survey(sides, [])
     assert (drift.ahead, drift.behind, drift.newest) == (None, None, None)
