@@ -27,7 +27,7 @@ _PATCH_STATES: dict[PatchState, str] = {
     "upstream": "taken upstream",
     "partly-upstream": "partly upstream",
     "own": "only here",
-    "unknown": "no code to compare",
+    "unknown": "not compared",
 }
 
 

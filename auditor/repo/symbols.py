@@ -44,7 +44,7 @@ def changed_symbols(old: bytes, new: bytes) -> tuple[str, ...]:
 
 
 class Definition(NamedTuple):
-    """The statements of one symbol, and the 1-based line on which it begins.
+    """The statements of one symbol, and the 1-based line of its ``def`` or ``class``.
 
     A function or a class is one statement, a class without its methods; of the module itself (the
     name "") there are all statements but definitions.
@@ -113,10 +113,14 @@ def _add(found: dict[str, list[Definition]], name: str, line: int, text: str) ->
         body = ast.parse(text).body
     except (SyntaxError, ValueError):
         return
+    skipped = 0
     if "." in name and len(body) == 1 and isinstance(body[0], ast.ClassDef):
         body = body[0].body
+        skipped = 1
     if name and "." not in name and body and isinstance(body[0], ast.ClassDef):
         body[0].body = [part for part in body[0].body if not isinstance(part, _Definition)]
+    if name and body:
+        line += body[0].lineno - 1 - skipped
     found[name].append(Definition(line, body))
 
 

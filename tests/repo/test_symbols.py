@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import ast
+
 import pytest
 
-from auditor.repo.symbols import changed_symbols
+from auditor.repo.symbols import changed_symbols, definitions
 
 BASE = '''\
 """Module.
@@ -125,3 +127,45 @@ def test_encodings():
     )
     latin = b"# -*- coding: latin-1 -*-\ndef f():\n    return '\xe4'\n"
     assert changed_symbols(latin, latin.replace(b"\xe4", b"\xe5")) == ("f",)
+
+
+def told(name):
+    return [
+        (place.line, [ast.unparse(part) for part in place.body])
+        for place in definitions(BASE.encode(), (name,)).get(name, [])
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "begins"),
+    [
+        ("helper", [13], "@decorate(1)\ndef helper(a):"),
+        ("Pool.read", [36], "async def read(self, i):"),
+        ("Pool.Inner.deep", [42], "def deep(self):"),
+        ("conditional", [48, 52], "def conditional():"),
+        ("Pool.neither", [], ""),
+        ("nowhere", [], ""),
+    ],
+)
+def test_definitions_are_found_with_their_lines(name, lines, begins):
+    found = told(name)
+    assert [line for line, _ in found] == lines
+    assert all(body[0].startswith(begins) for _, body in found)
+
+
+def test_a_property_and_its_setter_are_two_of_one_name():
+    assert [line for line, _ in told("Pool.keys")] == [29, 33]
+
+
+def test_a_class_comes_without_its_methods_and_the_module_without_either():
+    [(_, [pool])] = told("Pool")
+    assert "size = 1" in pool
+    assert "def read" not in pool
+    [(_, module)] = told("")
+    assert "import os" in module
+    assert "LIMIT = 1" in module
+    assert not any(text.startswith(("def ", "class ")) for text in module)
+
+
+def test_definitions_of_what_is_no_python_are_none():
+    assert definitions(b"def f(:\n", ("f",)) == {}
