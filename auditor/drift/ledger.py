@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 
 from auditor.drift.facts import OwnPatch, PatchState
 from auditor.drift.fixes import Ground
@@ -11,6 +10,7 @@ from auditor.drift.judge import Tree, Versions, counts, judge
 from auditor.model import ChangeSet, FileChange, Finding, Symbol
 from auditor.repo.changes import area_of
 from auditor.repo.commits import Edit, sizes, trees
+from auditor.repo.history import moment
 from auditor.repo.scratch import Scratch, Trial
 from auditor.repo.snapshot import PACKAGE
 from auditor.repo.symbols import changed_symbols
@@ -189,12 +189,8 @@ def _code(tree: Tree, symbol: Symbol) -> tuple[str, ...] | None:
 
 
 def _days(date: str, newest: str | None) -> int | None:
-    if newest is None:
-        return None
-    try:
-        return max((datetime.fromisoformat(newest) - datetime.fromisoformat(date)).days, 0)
-    except ValueError:
-        return None
+    last, when = moment(newest or ""), moment(date)
+    return max((last - when).days, 0) if last and when else None
 
 
 def _area(fork: Tree, path: str) -> str:

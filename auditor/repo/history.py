@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Sequence
 from datetime import datetime
@@ -112,8 +113,17 @@ def latest_base(fork: Snapshot, merge_base: str | None, target: Snapshot | None)
 def newest_commit(repository: Repository, commits: Sequence[str]) -> str | None:
     """The latest date of some commits, ISO 8601; None where none can be read."""
     dates = (repository.line("log", "-1", "--format=%cI", commit) for commit in commits)
-    known = [(datetime.fromisoformat(date), date) for date in dates if date]
+    known = [(when, date) for date in dates if date and (when := moment(date))]
     return max(known)[1] if known else None
+
+
+def moment(date: str) -> datetime | None:
+    """A commit's date, None where it is none that the calendar has."""
+    try:
+        # Python 3.10 does not read the Z that git writes for UTC.
+        return datetime.fromisoformat(re.sub("Z$", "+00:00", date))
+    except ValueError:
+        return None
 
 
 def tag_warning(fork: Snapshot, upstream: Snapshot) -> str | None:

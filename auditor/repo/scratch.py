@@ -7,6 +7,7 @@ merge drivers, that is: programs) is read.
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ _ENVIRONMENT = {
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_COUNT": "0",
 }
+_MOST_LOOSE = 50_000  # git packs them by itself from 6,700 on
 _NOBODY = b"committer audit <audit> 0 +0000\ndata 0\n"
 
 
@@ -115,19 +117,53 @@ def scratch(lender: Repository | None) -> Iterator[Scratch]:
     """A temporary repository that can read every object of ``lender``. Raises GitError."""
     with tempfile.TemporaryDirectory(prefix="audit-") as name:
         folder = Path(name).resolve() / "scratch.git"
-        form, objects = "sha1", b""
+        form = "sha1"
         if lender is not None:
             form = lender.line("rev-parse", "--show-object-format") or form
-            where = lender.run("rev-parse", "--git-path", "objects").removesuffix(b"\n")
-            objects = os.path.join(os.fsencode(lender.directory), where)  # noqa: PTH118
         run_git(
             ("init", "--quiet", "--bare", "--template=", f"--object-format={form}", str(folder)),
             environment=_ENVIRONMENT,
         )
-        if objects:
-            (folder / "objects/info").mkdir(exist_ok=True)
-            (folder / "objects/info/alternates").write_bytes(_quoted_bytes(objects) + b"\n")
+        if lender is not None:
+            try:
+                for source in _object_folders(lender):
+                    _borrow(source, folder / "objects")
+            except OSError as problem:
+                raise GitError(f"its objects cannot be borrowed: {problem.strerror}") from None
         yield Scratch(folder)
+
+
+def _object_folders(lender: Repository) -> list[Path]:
+    """Where a repository keeps objects: its own folder and those it borrows from itself."""
+    own = os.fsdecode(lender.run("rev-parse", "--git-path", "objects").removesuffix(b"\n"))
+    told = lender.run("count-objects", "-v").splitlines()
+    others = [os.fsdecode(line[11:]) for line in told if line.startswith(b"alternate: ")]
+    return [lender.directory / path for path in (own, *others)]
+
+
+def _borrow(source: Path, into: Path) -> None:
+    """Makes the objects of a folder readable without letting git touch them.
+
+    Git renews the time of an object, or of its pack, when it would write it again, also where it
+    belongs to an alternate. It leaves packs alone that have a file of times beside them ("cruft").
+    """
+    (into / "pack").mkdir(exist_ok=True)
+    for index in (source / "pack").glob("pack-*.idx"):
+        pack = index.with_suffix(".pack")
+        twin = into / "pack" / index.name
+        if pack.is_file() and not twin.exists():
+            twin.symlink_to(index.resolve())
+            twin.with_suffix(".pack").symlink_to(pack.resolve())
+            twin.with_suffix(".mtimes").touch()
+    loose = 0
+    for shelf in source.glob("[0-9a-f][0-9a-f]"):
+        (into / shelf.name).mkdir(exist_ok=True)
+        for item in shelf.iterdir():
+            loose += 1
+            if loose > _MOST_LOOSE:
+                raise GitError(f"it has more than {_MOST_LOOSE:,} loose objects; git gc packs them")
+            if item.is_file():
+                shutil.copyfile(item, into / shelf.name / item.name)
 
 
 def _mark(line: str) -> int:

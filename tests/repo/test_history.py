@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from auditor.repo import history as history_module
-from auditor.repo.history import closest_tag, history, tag_warning
+from auditor.repo.history import closest_tag, history, moment, tag_warning
 from auditor.repo.snapshot import Snapshot, open_fork, open_reference
 
 POOL = "python/sglang/srt/mem_cache/pool.py"
@@ -118,3 +118,15 @@ def test_warning_only_where_the_given_release_is_older_than_the_base(repository,
     repository.git("tag", "v0.5.10.post1")
     assert tag_warning(fork, open_reference("v0.5.10", "upstream", fork, tmp_path)) is None
     assert tag_warning(fork, release("0.5.11")) is None
+
+
+@pytest.mark.parametrize("date", ["2026-08-22T10:07:15Z", "2026-08-22T12:07:15+02:00"])
+def test_dates_of_commits_are_moments(date):
+    when = moment(date)
+    assert when is not None
+    assert when.timestamp() == 1_787_393_235
+
+
+@pytest.mark.parametrize("date", ["", "99999-01-01T00:00:00Z", "yesterday"])
+def test_what_is_no_date_is_none(date):
+    assert moment(date) is None
