@@ -99,6 +99,29 @@ def test_filters_choose_what_is_fixed(fork: Path, capsys: pytest.CaptureFixture[
     assert (fork / PATH).read_text() == HEAD + OPEN
 
 
+def test_what_was_accepted_is_left_alone(fork: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = "  # audit: ignore[ungated-buffer-read] read before any load\n"
+    accepted = OPEN.rstrip() + told
+    (fork / PATH).write_text(HEAD + accepted)
+    assert run(fork, "--unsafe") == 0
+    assert capsys.readouterr().out == "nothing to fix\n"
+    assert (fork / PATH).read_text() == HEAD + accepted
+    # The neighbour's fix does not care for what the comment says of this one.
+    more = OPEN.replace("get_mean", "get_sum").replace("mean()", "sum()")
+    (fork / PATH).write_text(HEAD + accepted + more)
+    assert run(fork, "--unsafe") == 0
+    after = CLOSED.replace("get_mean", "get_sum").replace("mean()", "sum()")
+    assert (fork / PATH).read_text() == HEAD + accepted + after
+
+
+def test_a_baseline_accepts_too(fork: Path, tmp_path: Path) -> None:
+    accepted = tmp_path / "accepted.json"
+    chosen = ["-C", str(fork), "--upstream", "v0.5.9"]
+    assert main(["baseline", "write", str(accepted), *chosen]) == 0
+    assert run(fork, "--unsafe", "--baseline", str(accepted)) == 0
+    assert (fork / PATH).read_text() == HEAD + OPEN
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
