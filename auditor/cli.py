@@ -422,7 +422,7 @@ def fix_findings(
       audit fix --upstream v0.5.17                    safe edits; what else there is, is listed
       audit fix --upstream v0.5.17 --unsafe --diff    all of them, as a patch to read
 
-    Exit status: 0 nothing is left to fix, 1 something is, 2 wrong usage.
+    Exit status: 0 nothing is left to fix, 1 something is or could not be read, 2 wrong usage.
     """
     from auditor.fix.patch import patch
     from auditor.formats.fixes import page
@@ -438,6 +438,8 @@ def fix_findings(
         _tell(page(done.fixes, done.revealed, plain, dry=True).rstrip())
     else:
         _show(page(done.fixes, done.revealed, screen, dry=False))
+    if done.undecided:
+        _tell(f"audit: more may be wrong: could not decide: {'; '.join(done.undecided)}")
     return 0 if done.complete else 1
 
 

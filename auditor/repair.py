@@ -16,6 +16,7 @@ from auditor.errors import UsageProblem
 from auditor.fix.engine import Plan, Settled, identity, settle, write
 from auditor.fix.scripts import elsewhere, respelling
 from auditor.fix.text import Source, Unfit
+from auditor.formats.verdict import decide
 from auditor.model import Applicability, Finding, Fix, Report
 from auditor.pipeline import AuditRequest, opened, run, run_serve
 from auditor.repo.files import DiskFiles
@@ -38,17 +39,19 @@ _NOT_NEEDED = "needs no edit of its own once the others are made"
 class Repair(msgspec.Struct, frozen=True):
     """What became of every wanted fix, and the files that changed.
 
-    ``revealed`` are upstream's own defects that are found only now that others are gone.
+    ``revealed`` are upstream's own defects that are found only now that others are gone;
+    ``undecided`` says why more may be wrong than was found.
     """
 
     fixes: tuple[Fix, ...]
     changes: tuple[Change, ...]
     revealed: tuple[Finding, ...] = ()
+    undecided: tuple[str, ...] = ()
 
     @property
     def complete(self) -> bool:
-        """Whether nothing that was wanted is left."""
-        return all(fix.state == "made" for fix in self.fixes)
+        """Whether nothing that was wanted is known to be left."""
+        return not self.undecided and all(fix.state == "made" for fix in self.fixes)
 
 
 def repair(
@@ -94,7 +97,8 @@ def repair(
         if changes:
             fixes = {mark: _closed(fix, settled) for mark, fix in fixes.items()}
             revealed = settled.revealed
-    return Repair(tuple(fixes[finding.fingerprint] for finding in findings), changes, revealed)
+    ordered = tuple(fixes[finding.fingerprint] for finding in findings)
+    return Repair(ordered, changes, revealed, decide(report, "never", False).undecided)
 
 
 def _on_disk(request: AuditRequest) -> Snapshot:
@@ -210,6 +214,8 @@ class _Desk:
                 return self._gated(finding)
         except Unfit as problem:
             return str(problem)
+        except RecursionError:
+            return "the function is nested too deeply to be rewritten"
         return "it is for a person to decide"
 
     def _respelled(self, finding: Finding) -> Plan:

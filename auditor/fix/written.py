@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import textwrap
+import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -353,7 +354,9 @@ def _same(node: cst.CSTNode) -> str:
     plain = node.with_changes(leading_lines=[]) if isinstance(node, Statement) else node
     code = cst.Module([]).code_for_node(plain)
     try:
-        return ast.dump(ast.parse(textwrap.dedent(code).strip()))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.dump(ast.parse(textwrap.dedent(code).strip()))
     except (SyntaxError, ValueError):
         return code
 

@@ -266,6 +266,44 @@ def test_files_that_nothing_can_read_do_not_stop_the_others(tmp_path: Path, odd:
     assert (tmp_path / "fork" / other).read_text() == HEAD.replace("PagePool", "Odd") + odd
 
 
+@pytest.mark.parametrize("depth", [40, 90])
+def test_deep_nesting_ends_in_a_reason_or_a_fix(tmp_path: Path, depth: int) -> None:
+    deep = "f(" * depth + "self.pages[layer_id]" + ")" * depth
+    text = HEAD + method(f"def get_mean(self, layer_id):\n    return {deep}")
+    [only] = fix(tmp_path, {POOL: text}).fixes
+    after = (tmp_path / "fork" / POOL).read_text()
+    if only.state == "made":
+        assert after.count("wait_until") == 3
+    else:
+        assert (only.applicability, after) == ("display", text)
+
+
+def test_an_invalid_escape_of_the_fork_is_not_warned_of(
+    tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    upstream = HEAD + method(
+        """
+        def get_tail(self, layer_id):
+            name = "\\d"
+            if self.counter is not None:
+                self.counter.wait_until(layer_id - self.first)
+            return self.pages[layer_id - self.first][name]
+        """
+    )
+    head, _, rest = upstream.rpartition("        if self.counter is not None:\n")
+    lost = head + rest.partition("\n")[2]
+    assert [f.state for f in fix(tmp_path, {POOL: lost}, {POOL: upstream}).fixes] == ["made"]
+    assert (tmp_path / "fork" / POOL).read_text() == upstream
+    assert [str(w.message) for w in recwarn] == []
+
+
+def test_what_could_not_be_read_is_no_clean_bill(tmp_path: Path) -> None:
+    done = fix(tmp_path, {POOL: HEAD, "sglang/srt/mem_cache/odd.py": HEAD + "def broken(:\n"})
+    assert done.fixes == ()
+    assert done.undecided
+    assert not done.complete
+
+
 def test_only_a_tree_on_disk_can_be_fixed(tiny_repository, tmp_path: Path) -> None:
     made = tiny_repository({f"python/{POOL}": HEAD + OPEN})
     with pytest.raises(UsageProblem, match=r"v0\.5\.9.*revision"):

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from auditor.model import Confidence
 from auditor.pipeline import AuditRequest
 from auditor.repair import Repair, repair
 from auditor.repo.scripts import Scripts
@@ -64,6 +65,7 @@ def fix(
     unsafe: bool = True,
     dry: bool = False,
     serve: Sequence[str] = (),
+    confidence: Confidence = "medium",
 ) -> Repair:
     """Writes the sides below a folder, and fixes the one in ``fork``; no upstream is the fork's."""
     made = write(folder / "fork", fork)
@@ -73,6 +75,7 @@ def fix(
         root=made,
         upstream=str(theirs),
         targets=targets,
+        min_confidence=confidence,
         serve=Scripts(tuple(serve), made),
     )
     return repair(request, rules, unsafe=unsafe, dry=dry)
