@@ -216,7 +216,7 @@ class _Desk:
             return str(problem)
         except RecursionError:
             return "the function is nested too deeply to be rewritten"
-        return "it is for a person to decide"
+        return "there is no edit for this rule"
 
     def _respelled(self, finding: Finding) -> Plan:
         hit, rewrite = finding.hit, finding.hit.rewrite

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from auditor.pipeline import AuditRequest
+from auditor.repair import repair
+from auditor.repo.scripts import Scripts
 from auditor.rulebook import load
 
 from .trees import fix, write
@@ -146,11 +149,34 @@ def test_two_flags_of_one_line_are_both_renamed(tmp_path: Path) -> None:
     )
 
 
-def test_scripts_of_a_folder_without_sglang_are_held_against_the_release(tmp_path: Path) -> None:
-    from auditor.pipeline import AuditRequest
-    from auditor.repair import repair
-    from auditor.repo.scripts import Scripts
+def test_a_script_that_was_named_outside_of_the_fork_is_fixed_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, {"deploy/s.sh": f"{START} --enable_metrics\n", "other/t.sh": START})
+    monkeypatch.chdir(tmp_path)
+    fork = write(tmp_path / "fork", TREE)
+    (tmp_path / "deploy" / "out.sh").symlink_to(tmp_path / "other" / "t.sh")
+    request = AuditRequest(root=fork, upstream=str(fork), serve=Scripts(("deploy",), Path()))
+    done = repair(request)
+    assert [name for name, _, _ in done.changes] == ["deploy/s.sh"]
+    assert (tmp_path / "deploy" / "s.sh").read_text() == f"{START} --enable-metrics\n"
+    assert (tmp_path / "other" / "t.sh").read_text() == START
 
+
+def test_a_script_that_the_fork_configures_is_fixed_only_within_the_fork(tmp_path: Path) -> None:
+    text = f"{START} --enable_metrics\n"
+    fork = write(tmp_path / "fork", {**TREE, "deploy/s.sh": text})
+    outside = write(tmp_path / "outside", {"s.sh": text})
+    scripts = Scripts(("deploy/s.sh", "../outside/s.sh"), fork, trusted=False)
+    done = repair(AuditRequest(root=fork, upstream=str(fork), serve=scripts))
+    assert {f.finding.hit.where.symbol.path: f.state for f in done.fixes} == {
+        "deploy/s.sh": "made",
+        "../outside/s.sh": "none",
+    }
+    assert (outside / "s.sh").read_text() == text
+
+
+def test_scripts_of_a_folder_without_sglang_are_held_against_the_release(tmp_path: Path) -> None:
     deploy = write(tmp_path / "deploy", {"s.sh": f"{START} --enable_metrics\n"})
     release = write(tmp_path / "release", TREE)
     request = AuditRequest(
