@@ -20,7 +20,7 @@ State = Literal["present", "absent", "undecided"]
 
 # What is not deployed decides nothing.
 _ASIDE = re.compile(
-    r"(?:^|/)(?:tests?|docs\w*|benchmarks?|examples?|assets|\.github|\.claude|scripts)/"
+    r"(?:^|/)(?:tests?|docs\w*|benchmarks?|examples?|assets|\.[\w-]+|scripts)/"
     r"|\.(?:md|rst|txt|ipynb|png|jpe?g|gif|svg)$|(?:^|/)(?:CODEOWNERS|\.git\w+)$"
 )
 _PIECES_SHOWN = 4
