@@ -28,7 +28,10 @@ def hotspots(
     fixes: Sequence[Fix],
     findings: Sequence[Finding],
 ) -> tuple[Area, ...]:
-    """Every area in which there is anything, the fullest first; only active findings count."""
+    """Every area in which there is anything, the fullest first; only active findings count.
+
+    An area that the fork alone works on is no hotspot: its patches break ties only.
+    """
     found: dict[str, dict[str, list[str]]] = {}
 
     def put(name: str, kind: str, what: str) -> None:
@@ -52,4 +55,8 @@ def hotspots(
         Area(name, **{kind: tuple(what) for kind, what in kinds.items()})
         for name, kinds in found.items()
     ]
-    return tuple(sorted(rows, key=lambda row: (-row.weight, row.area)))
+    return tuple(sorted(rows, key=lambda row: (-_weight(row), -len(row.patches), row.area)))
+
+
+def _weight(row: Area) -> int:
+    return sum(map(len, (row.both_changed, row.conflicts, row.fixes, row.findings)))

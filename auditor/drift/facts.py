@@ -111,12 +111,6 @@ class Area(msgspec.Struct, frozen=True):
     fixes: tuple[str, ...] = ()
     findings: tuple[str, ...] = ()
 
-    @property
-    def weight(self) -> int:
-        """How much there is, of all kinds together."""
-        kinds = (self.patches, self.both_changed, self.conflicts, self.fixes, self.findings)
-        return sum(map(len, kinds))
-
 
 class Drift(msgspec.Struct, frozen=True):
     """Where the fork stands; what an audit says of it is in the report beside it.

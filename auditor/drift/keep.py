@@ -63,9 +63,9 @@ def load(path: Path) -> Kept:
             runs.append(run)
     notes = []
     if newer:
-        notes.append(f"{path}: {newer} of its lines are of a newer audit and were not read")
+        notes.append(f"{path.name}: {newer} of its lines are of a newer audit and were not read")
     if tail and not _is_run(tail):
-        notes.append(f"{path}: its last line is broken off; {_beside(path).name} will hold it")
+        notes.append(f"{path.name}: its last line is broken off; {_beside(path).name} will hold it")
     return Kept(tuple(runs), tuple(notes))
 
 
