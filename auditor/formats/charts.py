@@ -61,7 +61,8 @@ def draw(chart: Chart) -> str:
         root.attrib.pop(key, None)
     names = [f"{chart.name}-title", f"{chart.name}-desc"]
     root.set("role", "img")
-    root.set("aria-labelledby", " ".join(names))
+    root.set("aria-labelledby", names[0])
+    root.set("aria-describedby", names[1])
     for name, text in zip(reversed(names), (describe(chart), chart.title), strict=True):
         element = ElementTree.Element(f"{{{_SVG}}}{name.rpartition('-')[2]}", {"id": name})
         element.text = text
@@ -112,6 +113,7 @@ def _specification(chart: Chart) -> dict[str, Any]:
         else None
     )
     points = len(chart.moments) <= 13
+    top = max((value for line in chart.lines for value in line.values if value), default=1)
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
         "width": _WIDTH,
@@ -141,8 +143,8 @@ def _specification(chart: Chart) -> dict[str, Any]:
             "y": {
                 "field": "value",
                 "type": "quantitative",
-                "scale": {"zero": True, "nice": True},
-                "axis": {"title": None, "tickCount": 4, "tickMinStep": 1, "format": ",d"},
+                "scale": {"domain": [0, top], "nice": True},
+                "axis": {"title": None, "tickCount": min(top, 4), "format": ",d"},  # no halves
             },
             "color": {"field": "line", "type": "nominal", "scale": scale, "legend": shown},
             "strokeDash": {"field": "line", "type": "nominal", "scale": dash, "legend": shown},

@@ -5,48 +5,17 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 
 import msgspec
 import pytest
 
 from auditor.drift import keep
-from auditor.drift.facts import Drift, Fix, Fixes, OwnPatch
-from auditor.drift.runs import Run, active, moved, of_fork, run_of, tally
+from auditor.drift.runs import Run, active, moved, of_fork, tally
 from auditor.errors import UsageProblem
 from auditor.model import SideInfo, Skipped
+from tests.formats.drifts import DAY, drift, fix, line, patch, side
 from tests.formats.sample import POOL, finding, report
-
-DAY = datetime(2026, 3, 2, 7, 30, tzinfo=timezone.utc)
-
-
-def patch(sha, age, state="own", **changes):
-    plain = OwnPatch(sha, "", age, "own", ("srt",), (), 1, 1, 1, state, "", (), None, ())
-    return msgspec.structs.replace(plain, **changes)
-
-
-def fix(sha, state="absent", **changes):
-    plain = Fix(
-        *(sha, "", f"Fix {sha[:4]}", None, True, state, "", (), (), (), "held", False),
-        *(1, 1, 1, None, 1.0),
-    )
-    return msgspec.structs.replace(plain, **changes)
-
-
-def drift(fixes=(), patches=(), **changes):
-    plain = Drift(
-        *("v0.5.18", "c" * 40, "b" * 40, 3, 40, "2026-03-01T00:00:00+00:00", ("a.py",)),
-        *((), Fixes(listed=tuple(fixes)), tuple(patches), (), ()),
-    )
-    return msgspec.structs.replace(plain, **changes)
-
-
-def side(ref="deployed", commit="f" * 40, repository=""):
-    return SideInfo("fork", ref, "worktree", commit, 1, 1, "", repository)
-
-
-def line(found=(), state=None, when=DAY, last=None, **changes):
-    return run_of(report(*found, **changes), state or drift(), when, last)
 
 
 def test_the_counts_of_a_run_are_those_of_the_report():
