@@ -504,7 +504,7 @@ def drift_report(
         now = runs.run_of(report, found, _now(), before[-1] if before else None)
         moved = runs.moved(before[-1], now, report, found) if before else None
         others = len(kept.runs) - len(before)
-        notes = [f"{others} runs of other forks are in {history.name} as well"] if others else []
+        notes = [f"{history.name} also holds {others} of another fork or branch"] if others else []
         standing = Standing(report, found, moved, (*before, now), (*kept.notes, *notes))
     screen = _screen(settings)
     settings = msgspec.structs.replace(settings, outputs=outputs)

@@ -199,7 +199,7 @@ def run_of(report: Report, drift: Drift, when: datetime, last: Run | None) -> Ru
         missed=tuple(short(fix.sha) for fix in drift.fixes.listed if fix.owed),
         patches={short(patch.sha): patch.state for patch in drift.patches if patch.sha},
         asked={
-            key: report.configuration[key].rpartition(" (")[0]
+            key: _plain(report.configuration[key].rpartition(" (")[0])
             for key in _ASKED
             if key in report.configuration
         },

@@ -56,11 +56,11 @@ class _Page:
 
     def lines(self) -> Iterator[str]:
         words = self.words
-        for line in wrap_phrases(" · ".join(words.headline()), self.screen.width):
-            yield self.paint.bold(line)
         if words.moved is not None:
             since = f"since {words.moved.since:%Y-%m-%d}: "
             yield from wrap_phrases(since + words.moved_line(), self.screen.width)
+        for line in wrap_phrases(" · ".join(words.headline()), self.screen.width):
+            yield self.paint.bold(line)
         if self.screen.quiet:
             return
         for note in words.notes:

@@ -49,10 +49,10 @@ def render(standing: Standing, screen: Screen) -> str:
 
 
 def _head(words: Words) -> Iterator[str]:
-    yield f"**{prose(' · '.join(words.headline()))}**"
     if words.moved is not None:
-        yield ""
         yield f"**Since {words.moved.since:%Y-%m-%d}:** {prose(words.moved_line())}"
+        yield ""
+    yield f"**{prose(' · '.join(words.headline()))}**"
 
 
 def _page(words: Words, most: int | None) -> Iterator[str]:

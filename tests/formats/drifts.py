@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 import msgspec
 
 from auditor.drift.facts import Area, Drift, Fix, Fixes, OwnPatch
-from auditor.drift.runs import moved, run_of
+from auditor.drift.runs import Run, moved, run_of
 from auditor.formats.drift_words import Standing
 from auditor.model import Evidence, SideInfo, Symbol
 from tests.formats.sample import POOL, finding, report
@@ -55,7 +55,7 @@ def sha(number):
 
 def weeks(number=10, text="Overlap the copy with the wait"):
     """The last of so many weekly runs; ``text`` is the fork's wherever it can say something."""
-    runs = []
+    runs: list[Run] = []
     for week in range(number):
         fixes = [
             fix(
