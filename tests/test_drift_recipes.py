@@ -51,8 +51,8 @@ def git(folder: Path, *arguments: str) -> str:
 
 def test_the_reader_of_the_system_takes_the_workflow() -> None:
     program = Path(sys.executable).with_name("check-jsonschema")
-    command: list[str | Path] = [program, "--builtin-schema", "vendor.github-workflows", CI / "github-drift.yml"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [program, "--builtin-schema", "vendor.github-workflows", CI / "github-drift.yml"]
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -65,8 +65,8 @@ def test_the_workflow_keeps_its_history_on_a_branch(demo: Demo, tmp_path: Path) 
         checkout, temporary = tmp_path / f"checkout{week}", tmp_path / f"temp{week}"
         temporary.mkdir()
         summary.write_text("")
-        clone: list[str | Path] = ["git", "clone", "--quiet", "--no-tags", "--branch", "deployed", origin, checkout]
-        subprocess.run(clone, check=True)
+        clone = ["git", "clone", "--quiet", "--no-tags", "--branch", "deployed"]
+        subprocess.run([*clone, str(origin), str(checkout)], check=True)
         variables = {
             **WORKFLOW["env"],
             "UPSTREAM_URL": demo.fork,

@@ -21,7 +21,6 @@ from auditor.formats.drift_words import (
     area_cells,
 )
 from auditor.formats.order import origin as origin_told
-from auditor.formats.text import scrub
 from auditor.model import ORIGINS, SEVERITIES
 
 MOST_RUNS = 104
@@ -50,7 +49,7 @@ class Figure(NamedTuple):
 def render(standing: Standing) -> str:
     """The page, ending in a newline."""
     words = Words(standing)
-    runs = scrub(list(standing.runs[-MOST_RUNS:]))
+    runs = standing.runs[-MOST_RUNS:]
     text = resources.files("auditor.formats").joinpath("drift.html").read_text("utf-8")
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
