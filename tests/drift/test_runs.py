@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import time
 from datetime import timedelta
 
 import msgspec
@@ -157,6 +158,13 @@ def test_a_name_that_is_no_utf8_is_no_obstacle(tmp_path):
 
 
 def _add_many(file, start, number):
+    split = keep._split
+
+    def slowly(path, data):  # between reading the end and writing: what the lock has to cover
+        time.sleep(0.002)
+        return split(path, data)
+
+    keep._split = slowly
     start.wait()
     for n in range(number):
         keep.append(file, line([finding(fingerprint=f"{os.getpid()}-{n}")] * 40))
@@ -165,17 +173,16 @@ def _add_many(file, start, number):
 def test_runs_at_the_same_time_lose_nothing(tmp_path):
     file = tmp_path / "drift.jsonl"
     context = multiprocessing.get_context("spawn")
-    start = context.Event()
-    writers = [context.Process(target=_add_many, args=(file, start, 25)) for _ in range(4)]
+    start = context.Barrier(4)
+    writers = [context.Process(target=_add_many, args=(file, start, 30)) for _ in range(4)]
     for writer in writers:
         writer.start()
-    start.set()
     for writer in writers:
         writer.join()
     assert [writer.exitcode for writer in writers] == [0] * 4
     kept = keep.load(file)
-    assert len(kept.runs) == 100
-    assert len({run.findings[0].fingerprint for run in kept.runs}) == 100
+    assert len(kept.runs) == 120
+    assert len({run.findings[0].fingerprint for run in kept.runs}) == 120
 
 
 @pytest.mark.parametrize("cut", [1, 20, 200, -1])
