@@ -24,7 +24,7 @@ CI = ROOT / "examples" / "ci"
 # Said by --help alone.
 UNSAID = {"--help", "--version"}
 PARAMETERS = [p for command in (cli, *cli.commands.values()) for p in command.params]
-OPTIONS = {name for p in cli.params for name in (*p.opts, *p.secondary_opts)}
+OPTIONS = {name for p in PARAMETERS for name in (*p.opts, *p.secondary_opts)}
 
 
 def blocks(language: str) -> list[str]:

@@ -48,6 +48,11 @@ class Fix(msgspec.Struct, frozen=True):
         """Whether there may be something to take over."""
         return self.state != "present" and self.in_target != "taken-back" and not self.moot
 
+    @property
+    def owed(self) -> bool:
+        """Whether it is missed and repairs something: what a report shows."""
+        return self.missed and (self.repairs or bool(self.findings))
+
 
 class Fixes(msgspec.Struct, frozen=True):
     """The upstream commits between the fork and the target.
@@ -91,13 +96,30 @@ class OwnPatch(msgspec.Struct, frozen=True):
     findings: tuple[str, ...]
 
 
+class Area(msgspec.Struct, frozen=True):
+    """What lies in one area of the tree (``srt/mem_cache``).
+
+    ``patches`` are commits of the fork's own (their subjects, without history), ``both_changed``
+    and ``conflicts`` paths from the fork's root, ``fixes`` upstream commits that are owed,
+    ``findings`` fingerprints. A patch or a fix may lie in several areas.
+    """
+
+    area: str
+    patches: tuple[str, ...] = ()
+    both_changed: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
+    fixes: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()
+
+
 class Drift(msgspec.Struct, frozen=True):
     """Where the fork stands; what an audit says of it is in the report beside it.
 
     ``ahead`` and ``behind`` count commits against the target, None without shared history.
     ``both_changed`` are the files that the fork and upstream changed since ``base``, ``conflicts``
     those at which a merge of the target conflicts (None: not tried). Paths are the fork's, from the
-    root. ``newest`` is the date of the newest commit of the compared sides.
+    root. ``newest`` is the date of the newest commit of the compared sides. ``areas`` begin with
+    that in which most comes together.
     """
 
     target: str
@@ -110,4 +132,5 @@ class Drift(msgspec.Struct, frozen=True):
     conflicts: tuple[str, ...] | None
     fixes: Fixes
     patches: tuple[OwnPatch, ...]
+    areas: tuple[Area, ...]
     notes: tuple[str, ...]

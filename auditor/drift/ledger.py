@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from auditor.drift.areas import area_at
 from auditor.drift.facts import OwnPatch, PatchState
 from auditor.drift.fixes import Ground
 from auditor.drift.judge import Tree, Versions, counts, judge
 from auditor.model import ChangeSet, FileChange, Finding, Symbol
-from auditor.repo.changes import area_of
 from auditor.repo.commits import Edit, sizes, trees
 from auditor.repo.history import moment
 from auditor.repo.scratch import Scratch, Trial
-from auditor.repo.snapshot import PACKAGE
 from auditor.repo.symbols import changed_symbols
 
 MAX_PATCHES = 1000
@@ -69,7 +68,11 @@ def ledger(
                 edit.date,
                 _days(edit.date, newest),
                 edit.subject,
-                tuple(sorted({_area(ground.fork, f.path or f.old_path) for f in edit.files})),
+                tuple(
+                    sorted(
+                        {area_at(ground.fork.snapshot, f.path or f.old_path) for f in edit.files}
+                    )
+                ),
                 tuple(sorted(symbols)),
                 files_,
                 added,
@@ -191,12 +194,3 @@ def _code(tree: Tree, symbol: Symbol) -> tuple[str, ...] | None:
 def _days(date: str, newest: str | None) -> int | None:
     last, when = moment(newest or ""), moment(date)
     return max((last - when).days, 0) if last and when else None
-
-
-def _area(fork: Tree, path: str) -> str:
-    folder = fork.snapshot.folder
-    if folder is None:
-        return area_of(path)
-    if path.startswith(f"{folder}/") or not folder:
-        return area_of(PACKAGE + "/" + path[len(folder) :].lstrip("/"))
-    return path.partition("/")[0] if "/" in path else "."

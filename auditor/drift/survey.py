@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import NamedTuple
 
+from auditor.drift.areas import hotspots
 from auditor.drift.facts import Drift, Fixes, OwnPatch
 from auditor.drift.fixes import missed_fixes, survey_ground, touches
 from auditor.drift.judge import Tree
@@ -70,6 +71,8 @@ def survey(sides: Compared, findings: Sequence[Finding]) -> Drift:
                 notes.append(f"the history cannot be read: {problem}")
         if ahead is None:
             patches = clusters(own, start, newer, sides.changes, findings, conflicts)
+    both = _both_changed(sides) if target is not None else ()
+    crossing = None if conflicts is None else tuple(sorted(conflicts))
     return Drift(
         target=target.ref if target is not None else "",
         target_commit=target.commit if target is not None else None,
@@ -77,10 +80,11 @@ def survey(sides: Compared, findings: Sequence[Finding]) -> Drift:
         ahead=ahead,
         behind=behind,
         newest=newest,
-        both_changed=_both_changed(sides) if target is not None else (),
-        conflicts=None if conflicts is None else tuple(sorted(conflicts)),
+        both_changed=both,
+        conflicts=crossing,
         fixes=fixes,
         patches=patches,
+        areas=hotspots(fork, patches, both, crossing or (), fixes.listed, findings),
         notes=tuple(notes),
     )
 

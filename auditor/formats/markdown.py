@@ -24,7 +24,7 @@ _REFERENCE = {"@": "&#64;&#8203;", "#": "&#35;&#8203;", "-": "&#45;&#8203;"}
 def render(report: Report, verdict: Verdict) -> str:
     """The verdict, what is new, what was accepted, hidden and skipped; bounded in length."""
     page = _Page()
-    page.add([f"## audit: {_prose(verdict.line())}", "", _sides(report)])
+    page.add([f"## audit: {prose(verdict.line())}", "", _sides(report)])
     active = sorted((f for f in report.findings if f.disposition == "active"), key=rank)
     accepted = sorted((f for f in report.findings if f.disposition != "active"), key=rank)
     table = ["| severity | where | what | origin |", "| --- | --- | --- | --- |"]
@@ -32,7 +32,7 @@ def render(report: Report, verdict: Verdict) -> str:
     page.section("Accepted", "accepted findings", map(_accepted, accepted), len(accepted))
     hidden = sum(report.hidden.values())
     page.section("Hidden", "kinds of hidden findings", _hidden(report), hidden)
-    warnings = [f"- {_prose(warning)}" for warning in report.warnings]
+    warnings = [f"- {prose(warning)}" for warning in report.warnings]
     page.section("Warnings", "warnings", warnings, len(warnings))
     skipped = sorted(report.skipped)
     page.section("Skipped", "skipped places", map(_skipped, skipped), len(skipped))
@@ -81,7 +81,7 @@ class _Page:
         return "\n".join(self.lines) + "\n"
 
 
-def _prose(text: str, longest: int = 10 * _LONGEST_CELL) -> str:
+def prose(text: str, longest: int = 10 * _LONGEST_CELL) -> str:
     """Text of the tree that is shown as it is: no markup, link, mention, reference or cell end."""
     clean = printable(text)
     if len(clean) > longest:
@@ -99,8 +99,9 @@ def _entity(match: re.Match[str]) -> str:
     return f"&#{ord(character)};"
 
 
-def _code(text: str) -> str:
-    return f"<code>{_prose(text, _LONGEST_CELL)}</code>"
+def code(text: str) -> str:
+    """Text of the tree as code, which nothing in it ends."""
+    return f"<code>{prose(text, _LONGEST_CELL)}</code>"
 
 
 def _sides(report: Report) -> str:
@@ -111,35 +112,35 @@ def _sides(report: Report) -> str:
 def _side(side: SideInfo) -> str:
     name = "merge base" if side.side == "base" else side.side
     commit = f" ({side.commit[:10]})" if side.commit else ""
-    return f"{name} {_code(side.ref)}{commit}"
+    return f"{name} {code(side.ref)}{commit}"
 
 
 def _row(finding: Finding) -> str:
     hit, where = finding.hit, finding.hit.where
-    place = _code(f"{where.symbol.path}:{where.line}")
+    place = code(f"{where.symbol.path}:{where.line}")
     if where.symbol.qualname:
-        place += f"<br>{_code(where.symbol.qualname)}"
-    what = f"**{_prose(finding.rule)}** {_prose(hit.message, _LONGEST_CELL)}"
+        place += f"<br>{code(where.symbol.qualname)}"
+    what = f"**{prose(finding.rule)}** {prose(hit.message, _LONGEST_CELL)}"
     if hit.fix:
-        what += f"<br>To do: {_prose(hit.fix, _LONGEST_CELL)}"
+        what += f"<br>To do: {prose(hit.fix, _LONGEST_CELL)}"
     reach = "" if hit.reach == "live" else f", reach {hit.reach}"
     certain = f"{finding.severity}<br>{hit.confidence} confidence{reach}"
-    return f"| {certain} | {place} | {what} | {_prose(origin(finding), _LONGEST_CELL)} |"
+    return f"| {certain} | {place} | {what} | {prose(origin(finding), _LONGEST_CELL)} |"
 
 
 def _accepted(finding: Finding) -> str:
     where = finding.hit.where
-    place = _code(f"{where.symbol.path}:{where.line}")
-    reason = f": {_prose(finding.disposition_reason, _LONGEST_CELL)}"
+    place = code(f"{where.symbol.path}:{where.line}")
+    reason = f": {prose(finding.disposition_reason, _LONGEST_CELL)}"
     told = finding.disposition + (reason if finding.disposition_reason else "")
-    return f"- {finding.severity} {place} {_prose(finding.rule)} · {told}"
+    return f"- {finding.severity} {place} {prose(finding.rule)} · {told}"
 
 
 def _hidden(report: Report) -> Iterator[str]:
     for reason, number in sorted(report.hidden.items()):
-        yield f"- {number:,} {_prose(HOW_TO_SHOW.get(reason, reason))}"
+        yield f"- {number:,} {prose(HOW_TO_SHOW.get(reason, reason))}"
 
 
 def _skipped(entry: Skipped) -> str:
-    reason = _prose(entry.reason, _LONGEST_CELL)
-    return f"- {entry.side}, {_prose(entry.stage)}: {_code(entry.path)} {reason}"
+    reason = prose(entry.reason, _LONGEST_CELL)
+    return f"- {entry.side}, {prose(entry.stage)}: {code(entry.path)} {reason}"

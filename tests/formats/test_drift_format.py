@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
+from datetime import datetime, timezone
 
+import cmarkgfm
+import jsonschema
 import pytest
 
+from auditor import cli
 from auditor.cli import main
+from auditor.formats.drift import render
+from auditor.formats.drift_json import SCHEMA_FILE, schema
+from auditor.formats.text import Screen
 from tests.drift.histories import BASE, FIXED, FORKED, OTHER, OTHER_BASE, POOL, History
+from tests.formats.drifts import HOSTILE as MARKUP
+from tests.formats.drifts import weeks
 
 HOSTILE = "x | `@all` <img src=x> ![a](http://e.example) \x1b[31m [b](c) (#5)"
 
@@ -57,7 +67,7 @@ def test_markdown_keeps_hostile_subjects_in_code(line, capsys):
     page = capsys.readouterr().out
     [row] = [row for row in page.splitlines() if row.startswith("- `")]
     assert "`` Fix x | `@all` <img src=x>" in row
-    rows = [row for row in page.splitlines() if row.startswith("|") and "d |" in row]
+    rows = [row for row in page.splitlines() if re.search(r"^\| [0-9a-f]{10} \|", row)]
     assert len(rows) == 2
     # As many cells as the head has, the bar of the subject escaped.
     assert {row.replace("\\|", "").count("|") for row in rows} == {9}
@@ -88,3 +98,155 @@ def test_folders_are_compared_without_history(tmp_path, monkeypatch, capsys):
     page = capsys.readouterr().out
     assert "no newer release" in page
     assert "changed symbols of srt" in page
+
+
+@pytest.fixture
+def weekly(line, tmp_path, monkeypatch):
+    """Runs the report at a date, with the history; later runs see what was changed."""
+
+    def at(day, *arguments):
+        monkeypatch.setattr(cli, "_now", lambda: datetime(2026, 3, day, tzinfo=timezone.utc))
+        return run(line, "--history", str(tmp_path / "drift.jsonl"), *arguments)
+
+    return at
+
+
+def test_a_run_is_told_against_the_one_before(line, weekly, tmp_path, capsys):
+    assert weekly(2) == 0
+    first = capsys.readouterr().out
+    assert "since" not in first
+    line.fork({OTHER: OTHER_BASE.replace("a + 1", "a + 3")}, "another")
+    assert weekly(9, "-o", "markdown", "-o", f"json={tmp_path / 'drift.json'}") == 0
+    page = capsys.readouterr().out
+    assert page.startswith("**Since 2026-03-02:** 1 patch added · ahead 2 → 3\n")
+    moved = json.loads((tmp_path / "drift.json").read_text())["moved"]
+    assert moved["since"] == "2026-03-02T00:00:00Z"
+    assert len(moved["patches_added"]) == 1
+    assert (moved["opened"], moved["closed"]) == ([], [])
+    assert weekly(16) == 0
+    assert "since 2026-03-09: nothing moved" in capsys.readouterr().out
+    rows = [json.loads(row) for row in (tmp_path / "drift.jsonl").read_text().splitlines()]
+    assert [row["when"][:10] for row in rows] == ["2026-03-02", "2026-03-09", "2026-03-16"]
+    assert [row["tally"]["ahead"] for row in rows] == [2, 3, 3]
+    assert rows[0]["fork"]["ref"] == "fork"
+
+
+def test_the_report_itself_has_no_clock(weekly, capsys):
+    weekly(2)
+    capsys.readouterr()
+    documents = []
+    for day in (9, 9):
+        weekly(day, "-o", "json")
+        documents.append(capsys.readouterr().out)
+    assert "2026-03-02" in documents[0]
+    assert "2026-03-09" not in documents[0]
+
+
+def test_a_run_that_fails_leaves_no_line(line, weekly, tmp_path, capsys):
+    history = tmp_path / "drift.jsonl"
+    assert weekly(2, "--target", "v9.9.9") == 2
+    assert weekly(2, "-o", f"json={tmp_path / 'none' / 'drift.json'}") == 2
+    assert not history.exists()
+    assert weekly(2) == 0
+    before = history.read_bytes()
+    assert weekly(2, "-o", f"json={history}") == 2
+    assert "is an output as well" in capsys.readouterr().err
+    assert history.read_bytes() == before
+
+
+def test_a_broken_history_is_one_line_and_stays(weekly, tmp_path, capsys):
+    history = tmp_path / "drift.jsonl"
+    history.write_text("not a history\n")
+    assert weekly(2) == 2
+    out, told = capsys.readouterr()
+    assert out == ""
+    assert re.fullmatch(r"audit: .*drift\.jsonl is no history of audit drift: .*\n", told)
+    assert history.read_text() == "not a history\n"
+
+
+def test_a_line_that_is_broken_off_is_told_and_kept(weekly, tmp_path, capsys):
+    history = tmp_path / "drift.jsonl"
+    weekly(2)
+    with history.open("a") as file:
+        file.write('{"schema":"audit-drift-line/1","when":"20')
+    capsys.readouterr()
+    assert weekly(9) == 0
+    out, told = capsys.readouterr()
+    assert "its last line is broken off; drift.jsonl.broken will hold it" in told
+    assert told.count("\n") == 1
+    assert str(tmp_path) not in out
+    assert (tmp_path / "drift.jsonl.broken").is_file()
+    assert len(history.read_text().splitlines()) == 2
+
+
+def test_the_page_goes_to_its_file(weekly, tmp_path, capsys):
+    for day in (2, 9):
+        assert weekly(day, "-o", f"html={tmp_path / 'drift.html'}") == 0
+    page = (tmp_path / "drift.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert page.count('role="img"') == 8
+    assert "&lt;img src=x&gt;" in page
+    assert str(tmp_path) not in page
+    assert "a@example.org" not in page
+
+
+def test_a_run_of_another_branch_is_not_compared(line, weekly, capsys):
+    weekly(2)
+    line.repository.git("switch", "--quiet", "--create", "staging")
+    capsys.readouterr()
+    assert weekly(9) == 0
+    page = capsys.readouterr().out
+    assert "since" not in page
+    assert "drift.jsonl also holds 1 of another fork or branch" in page
+
+
+@pytest.mark.parametrize("text", ["Overlap the copy with the wait", MARKUP, "`" * 70, "x" * 3000])
+@pytest.mark.parametrize("number", [1, 3, 30])
+def test_markdown_fits_a_chat_message(number, text):
+    page = render("markdown", weeks(number, text), Screen())
+    assert len(page) <= 4_000
+    html = cmarkgfm.github_flavored_markdown_to_html(page)
+    assert "<script" not in html
+    assert "<img" not in html
+    # What moved is there however much there is.
+    assert number == 1 or page.startswith("**Since 2026-")
+
+
+def test_markdown_says_what_it_leaves_out_and_shows_it_when_asked():
+    standing = weeks(20)
+    short = render("markdown", standing, Screen())
+    assert re.search(r"\+\d+ more; -v shows all", short)
+    whole = render("markdown", standing, Screen(verbose=True))
+    assert "more; -v" not in whole
+    assert len(whole) > len(short)
+    assert render("markdown", standing, Screen(quiet=True)).count("\n") == 3
+
+
+@pytest.mark.parametrize("number", [1, 5])
+@pytest.mark.parametrize("text", ["Overlap", MARKUP, "na\udcffme"])
+def test_every_document_keeps_to_the_shipped_schema(number, text):
+    shipped = json.loads(SCHEMA_FILE.read_text())
+    jsonschema.Draft202012Validator.check_schema(shipped)
+    document = json.loads(render("json", weeks(number, text), Screen()))
+    jsonschema.validate(document, shipped, jsonschema.Draft202012Validator)
+    assert (document["moved"] is None) is (number == 1)
+    assert document["drift"]["areas"][0]["area"] == "srt/mem_cache"
+    document["summary"]["more"] = 1
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(document, shipped, jsonschema.Draft202012Validator)
+
+
+def test_the_shipped_schema_is_that_of_the_code():
+    assert SCHEMA_FILE.read_text() == schema(), (
+        'regenerate: python -c "from auditor.formats import drift_json as d;'
+        ' d.SCHEMA_FILE.write_text(d.schema())"'
+    )
+
+
+def test_the_page_for_a_terminal_says_what_moved_and_where():
+    page = render("table", weeks(6), Screen())
+    assert page.startswith("since 2026-03-30: ")
+    for heading in ("Findings opened · ", "Where it comes together", "Of them in serve scripts · "):
+        assert heading in page
+    hostile = render("table", weeks(6, MARKUP), Screen())
+    assert not re.search("[\x00-\x09\x0b-\x1f\u202e]", hostile)
