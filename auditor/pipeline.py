@@ -7,7 +7,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -237,7 +237,7 @@ def run_serve(
 
 def run_history(
     request: AuditRequest, strict: bool = False, progress: Progress = _silent
-) -> tuple[Timeline, int]:
+) -> tuple[Timeline, Literal[0, 3]]:
     """Every finding of a row of releases, from the one that brought it to the one that ended it.
 
     ``request.upstream`` is a range of release tags or the first release, ``targets`` are those that

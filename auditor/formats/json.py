@@ -388,13 +388,13 @@ class _Saved(TypedDict):
 
 def schema() -> str:
     """The JSON Schema of the contract; ``audit-1.schema.json`` is this text."""
-    generated = msgspec.json.schema(Document)
-    closed = _closed(generated)
-    head = {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "audit/1",
-    }
-    return json.dumps({**head, **closed}, indent=2) + "\n"
+    return schema_of(Document, SCHEMA)
+
+
+def schema_of(document: Any, title: str) -> str:
+    """The JSON Schema of a document that is a TypedDict, as text ending in a newline."""
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
+    return json.dumps({**head, **_closed(msgspec.json.schema(document))}, indent=2) + "\n"
 
 
 def _closed(node: Any) -> Any:
