@@ -377,11 +377,15 @@ def run_drift(request: AuditRequest, progress: Progress = _silent) -> tuple[Repo
     clock = _Clock(progress)
     with clock.stage("drift"):
         past = history_of.history(fork, upstream)
-        target = open_reference(chosen_target[-1], "target", fork, cache) if chosen_target else None
+        target, remark = None, ""
+        if chosen_target:
+            newer = open_reference(chosen_target[-1], "target", fork, cache)
+            target, remark = history_of.at_tag(newer, fork)
         start = history_of.latest_base(fork, past.merge_base, target)
         base = _open_base(fork, upstream, start) or upstream
         changes = changes_of.compare(fork, base, request.cache)
         drift = survey(Compared(fork, upstream, base, target, changes, past), report.findings)
+        drift = msgspec.structs.replace(drift, notes=(*filter(None, (remark,)), *drift.notes))
     return msgspec.structs.replace(report, timings=report.timings | clock.spent), drift
 
 
