@@ -388,13 +388,13 @@ class _Saved(TypedDict):
 
 def schema() -> str:
     """The JSON Schema of the contract; ``audit-1.schema.json`` is this text."""
-    return schema_of(Document, SCHEMA)
+    return schema_of(Document, "audit/1")
 
 
-def schema_of(document: Any, title: str) -> str:
-    """The JSON Schema of a document that is a TypedDict, as text ending in a newline."""
+def schema_of(contract: Any, title: str) -> str:
+    """The JSON Schema of a type, as text; no object of it may have further keys."""
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
-    return json.dumps({**head, **_closed(msgspec.json.schema(document))}, indent=2) + "\n"
+    return json.dumps({**head, **_closed(msgspec.json.schema(contract))}, indent=2) + "\n"
 
 
 def _closed(node: Any) -> Any:
