@@ -307,8 +307,10 @@ def _verdict(pieces: Sequence[Piece], unread: int) -> Verdict:
         ]
         reason = ("partly there: " if present else "other code in its place: ") + ", ".join(parts)
     shown = [*present, *gone]
-    if state != "present":
+    if state == "absent":
         shown = [*absent, *other, *missing, *shown]
+    if state == "undecided":  # what differs is why
+        shown = [*other, *absent, *missing, *shown]
     shown = sorted(shown, key=lambda piece: not piece.place.symbol)
     evidence = tuple(
         Evidence(piece.place.path, piece.place.line, piece.place.symbol, piece.judged.note)

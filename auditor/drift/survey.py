@@ -37,6 +37,8 @@ def survey(sides: Compared, findings: Sequence[Finding]) -> Drift:
     """Where the fork stands against the target; what cannot be had is said in the notes."""
     fork, target, repository = sides.fork, sides.target, sides.fork.repository
     notes = [sides.history.note] if sides.history.note else []
+    if not any(path.endswith(".py") for path in fork.paths):
+        notes.append("the fork holds no Python file, so every change of it is a deletion")
     if target is None:
         notes.append("there is no newer release in the repository; name one with --target")
     ahead = behind = newest = None
