@@ -15,6 +15,7 @@ from auditor.repo.commits import trees
 from auditor.repo.files import ObjectFiles
 from auditor.repo.git import GitError, Repository
 from auditor.repo.history import History, newest_commit
+from auditor.repo.references import RELEASE_PREFIX, version_of
 from auditor.repo.scratch import Scratch, Trial, scratch
 from auditor.repo.snapshot import Snapshot, open_revision
 
@@ -41,6 +42,10 @@ def survey(sides: Compared, findings: Sequence[Finding]) -> Drift:
         notes.append("the fork holds no Python file, so every change of it is a deletion")
     if target is None:
         notes.append("there is no newer release in the repository; name one with --target")
+    elif _older(target, sides.upstream):
+        notes.append(
+            f"{target.ref} is an older release than {sides.upstream.ref}; name a newer one"
+        )
     ahead = behind = newest = None
     patches: tuple[OwnPatch, ...] = ()
     fixes = Fixes(note="upstream's commits up to the target are not in this repository")
@@ -85,6 +90,12 @@ def survey(sides: Compared, findings: Sequence[Finding]) -> Drift:
         patches=patches,
         notes=tuple(notes),
     )
+
+
+def _older(target: Snapshot, upstream: Snapshot) -> bool:
+    """Whether both are releases by their names, and the target the earlier one."""
+    newer, old = (version_of(side.ref.removeprefix(RELEASE_PREFIX)) for side in (target, upstream))
+    return newer is not None and old is not None and newer < old
 
 
 def _tree(fork: Snapshot) -> Tree:

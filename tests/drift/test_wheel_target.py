@@ -58,3 +58,19 @@ def test_without_the_tag_it_is_said_that_the_commits_are_not_known(line):
     found = drift(line, {POOL: FIXED, OTHER: OTHER_BASE, **VERSION})
     assert found.behind is None
     assert any("no tag for pypi:0.5.10" in note for note in found.notes)
+
+
+def test_a_target_that_is_older_than_upstream_is_told(line):
+    request = AuditRequest(
+        line.repository.top, None, "v0.5.10", ("v0.5.9",), jobs=1, cache=line.cache
+    )
+    assert (
+        "v0.5.9 is an older release than v0.5.10; name a newer one" in run_drift(request)[1].notes
+    )
+
+
+def test_a_fork_without_python_files_is_told(line):
+    line.repository.git("rm", "-r", "--quiet", "python")
+    line.repository.write({"python/sglang/x.txt": "x"})
+    request = AuditRequest(line.repository.top, None, "v0.5.9", ("v0.5.10",), jobs=1)
+    assert any("no Python file" in note for note in run_drift(request)[1].notes)
