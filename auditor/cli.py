@@ -360,9 +360,20 @@ def _baseline(context: click.Context, file: Path, prune: bool) -> int:
     return 0
 
 
+def _named(_: click.Context, option: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """The values of an option that names rules, none of them empty."""
+    if not all(part.strip() for value in values for part in value.split(",")):
+        raise UsageProblem(f"{option.opts[0]}: is empty; audit rules lists what there is")
+    return values
+
+
 @cli.command("history")
 @click.option(
-    "--rule", "select", metavar="ID,…", multiple=True, help="Only these rules. Repeatable."
+    *("--rule", "select"),
+    metavar="ID,…",
+    multiple=True,
+    callback=_named,
+    help="Only these rules. Repeatable.",
 )
 @run_options(
     *("root", "upstream", "target", "ignore", "min_confidence", "output", "rules", "config"),

@@ -38,7 +38,7 @@ Whole = Callable[[Sequence[str]], Sequence[frozenset[tuple[str, str]]]]
 """Gives (qualified name, attribute) of all defects of each of some release tags."""
 
 
-class _State(msgspec.Struct, frozen=True):
+class State(msgspec.Struct, frozen=True):
     """What some files have: (qualified name, attribute) of each defect and of each wait, names."""
 
     defects: frozenset[tuple[str, str]]
@@ -63,7 +63,7 @@ class Endings:
         self.folder = folder
         self.book = book
         self.store = store
-        self.known: dict[frozenset[tuple[str, str]], _State] = {}
+        self.known: dict[frozenset[tuple[str, str]], State] = {}
         self.contents: dict[str, bytes] = {}
         self.paths: dict[str, set[str]] = {}
 
@@ -80,14 +80,14 @@ class Endings:
         """``defect``, ``gated``, ``present`` or ``absent``, as for the other sides of an audit."""
         symbol = hit.where.symbol
         paths = self.paths[symbol.path]
-        found = self._judged(commit, paths | among)
+        found = self.seen(commit, paths | among)
         if symbol.qualname not in found.names:
             first = symbol.qualname.partition(".")[0]
             kind = "class" if "." in symbol.qualname else "def"
             moved = holders(self.repository, commit, f"{kind} {first}", self.folder)
             if set(moved) - paths and len(paths) < _MOST_FILES:
                 paths.update(moved)
-                found = self._judged(commit, paths | among)
+                found = self.seen(commit, paths | among)
         asked = _pairs(hit)
         if asked & found.defects:
             return "defect"
@@ -146,7 +146,11 @@ class Endings:
         parent = last and self.repository.commit(f"{last.sha}^")
         return last if parent and self.state(parent, hit, among) == "defect" else None
 
-    def _judged(self, commit: str, paths: Iterable[str]) -> _State:
+    def seen(self, commit: str, paths: Iterable[str]) -> State:
+        """What files of a commit have, judged with the bases of their classes and nothing else.
+
+        Paths are those of the repository. Raises GitError.
+        """
         blobs = blobs_of(self.repository, commit, paths)
         for _ in range(_ROUNDS):
             facts = self._facts(blobs)
@@ -183,7 +187,7 @@ class Endings:
                     yield self._place(f"{inner}.py")
                     yield self._place(f"{inner}/__init__.py")
 
-    def _judge(self, blobs: Mapping[str, str]) -> _State:
+    def _judge(self, blobs: Mapping[str, str]) -> State:
         sources = {
             self._package(path): self.contents[blob]
             for path, blob in blobs.items()
@@ -204,7 +208,7 @@ class Endings:
             if reading.gated and not reading.optional
         }
         names = {f.qualname for module in self._facts(blobs).values() for f in _functions(module)}
-        return _State(frozenset(defects), frozenset(waits), frozenset(names))
+        return State(frozenset(defects), frozenset(waits), frozenset(names))
 
     def _package(self, path: str) -> str:
         """The package-relative path of a file of the repository, empty for one outside of it."""

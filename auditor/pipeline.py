@@ -7,7 +7,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -237,17 +237,18 @@ def run_serve(
 
 def run_history(
     request: AuditRequest, strict: bool = False, progress: Progress = _silent
-) -> tuple[Timeline, int]:
+) -> tuple[Timeline, Literal[0, 3]]:
     """Every finding of a row of releases, from the one that brought it to the one that ended it.
 
     ``request.upstream`` is a range of release tags or the first release, ``targets`` are those that
     follow. Each is judged by itself, as its own user would see it. The second value is the exit
     status: 0, or 3 where a release holds no Python file, or with ``strict`` where something could
-    not be read. Raises UsageProblem where there are fewer than two releases.
+    not be read. Raises UsageProblem where there are fewer than two releases, or no rule that one
+    release alone can show.
     """
     clock = _Clock(progress)
     book = load_rules(request.rules_dirs)
-    rules = {r.id for r in chosen(book, request.select, request.ignore) if r.check in CHECKS}
+    rules, notes = _followed(book, request)
     with clock.stage("open"):
         around = open_nothing(request.root)
         refs = _row(request, around)
@@ -268,7 +269,7 @@ def run_history(
     with clock.stage("follow"):
         lives = timeline.lifetimes(verdicts, wanted, lowest)
         every = timeline.lifetimes(verdicts, wanted, "low")
-    repository, notes = around.repository, []
+    repository = around.repository
     commits = {v.info.ref: v.info.commit for v in verdicts if v.info.commit is not None}
     folders = {v.folder for v in verdicts if v.info.commit is not None}
     if repository is not None and commits:
@@ -306,6 +307,27 @@ def run_history(
         hidden=len(every) - len(lives),
     )
     return found, 3 if blind or (strict and skipped) else 0
+
+
+def _followed(book: Rulebook, request: AuditRequest) -> tuple[set[str], list[str]]:
+    """The rules that a release shows by itself, and what is to be said of others asked for."""
+    rules = chosen(book, request.select, request.ignore)
+    notes = []
+    asked = {book.rule(rule_id).id for rule_id in request.select}
+    followed = set()
+    for rule in rules:
+        if rule.check not in CHECKS:
+            lack = "looks at serve scripts, and releases are judged without them"
+        elif rule.params.get("shape") == "removed":
+            lack = "compares two versions, and each release is judged by itself"
+        else:
+            followed.add(rule.id)
+            continue
+        if rule.id in asked:
+            notes.append(f"{rule.id} says nothing here: it {lack}")
+    if asked and not followed:
+        raise UsageProblem("; ".join(notes) or "every rule that was asked for is ignored")
+    return followed, notes
 
 
 def _candidate(ref: str, name: str, around: Snapshot, cache: Path | None) -> timeline.Candidate:
@@ -377,11 +399,15 @@ def run_drift(request: AuditRequest, progress: Progress = _silent) -> tuple[Repo
     clock = _Clock(progress)
     with clock.stage("drift"):
         past = history_of.history(fork, upstream)
-        target = open_reference(chosen_target[-1], "target", fork, cache) if chosen_target else None
+        target, remark = None, ""
+        if chosen_target:
+            newer = open_reference(chosen_target[-1], "target", fork, cache)
+            target, remark = history_of.at_tag(newer, fork)
         start = history_of.latest_base(fork, past.merge_base, target)
         base = _open_base(fork, upstream, start) or upstream
         changes = changes_of.compare(fork, base, request.cache)
         drift = survey(Compared(fork, upstream, base, target, changes, past), report.findings)
+        drift = msgspec.structs.replace(drift, notes=(*filter(None, (remark,)), *drift.notes))
     return msgspec.structs.replace(report, timings=report.timings | clock.spent), drift
 
 

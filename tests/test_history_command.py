@@ -240,8 +240,12 @@ def test_rules_and_confidence_filter(tmp_path: Path) -> None:
     ("refs", "words"),
     [
         (("v0.5.9",), "is one release"),
-        (("v0.5.9..v0.6.0",), "is no release tag"),
-        (("v0.5.10..v0.5.9",), "runs backwards"),
+        (("v0.5.9..v0.6.0",), "is no release tag; nearest tags: "),
+        (("v0.5.10..v0.5.9",), r"runs backwards; .*: v0.5.9\.\.v0.5.10"),
+        (("v0.5.9..",), "needs both ends"),
+        (("..v0.5.10",), "needs both ends"),
+        (("v0.5.9..main",), "--target main"),
+        (("pypi:0.5.9..pypi:0.5.10",), "--upstream pypi:0.5.9 --target pypi:NEXT"),
         (("v0.5.9..v0.5.10", "v0.5.9"), "named twice"),
     ],
 )
@@ -250,6 +254,38 @@ def test_rows_that_are_none(tiny_repository: Make, refs: tuple[str, ...], words:
     repository.commit({PATH: SOUND}, "wait", "v0.5.10")
     with pytest.raises(UsageProblem, match=words):
         history(repository.top, *refs)
+
+
+def test_rules_that_one_release_cannot_show(tmp_path: Path) -> None:
+    refs = folders(tmp_path, {POOL: BROKEN}, {POOL: BROKEN, "sglang/x.py": ""})
+    found = history(tmp_path, *refs, select=("gate-removed", "ungated-buffer-read"))
+    assert [life.finding.rule for life in found.lifetimes] == ["ungated-buffer-read"]
+    assert len(found.notes) == 1
+    assert "gate-removed says nothing here" in found.notes[0]
+    for select in (("gate-removed",), ("ambiguous-flag", "gate-removed")):
+        with pytest.raises(UsageProblem, match="says nothing here"):
+            history(tmp_path, *refs, select=select)
+    with pytest.raises(UsageProblem, match="ignored"):
+        history(tmp_path, *refs, select=("gate-bypassed",), ignore=("gate-bypassed",))
+    assert not history(tmp_path, *refs).notes
+
+
+@pytest.mark.parametrize("rule", ["", "gate-bypassed,", " "])
+def test_an_empty_rule_is_told_by_its_own_option(
+    rule: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["history", "--upstream", "v0.5.9..v0.5.10", "--rule", rule]) == 2
+    assert "--rule: is empty" in capsys.readouterr().err
+
+
+def test_tags_on_unrelated_history_are_judged_and_no_commit_is_made_up(
+    tiny_repository: Make,
+) -> None:
+    repository = tiny_repository({PATH: BROKEN, **OTHER})
+    repository.git("switch", "--quiet", "--orphan", "other")
+    repository.commit({PATH: SOUND, **OTHER}, "another beginning", "v0.5.10")
+    life = only(history(repository.top, "v0.5.9..v0.5.10"))
+    assert (life.ended, life.ended_reason, life.repair) == ("v0.5.10", "it waits", None)
 
 
 # -- the cache -----------------------------------------------------------------------------------

@@ -17,12 +17,13 @@ class Fix(msgspec.Struct, frozen=True):
     """An upstream commit that touches what the fork changed, and whether the fork has it.
 
     ``reason`` says in words what decided, ``evidence`` where; its paths are the fork's, from the
-    root. ``symbols`` are those that the fork changed too, ``findings`` the fingerprints of findings
-    of the fork at a symbol that the commit changes and that the target no longer has. ``repairs``:
-    its subject says that something was wrong. ``in_target`` says whether the target still holds the
-    change, ``moot`` that the fork has nothing of what it changes. ``conflicts`` are the paths at
-    which applying it to the fork conflicts, None where that was not tried; ``added`` and
-    ``removed`` are lines.
+    root. ``symbols`` are those that the fork changed too or has such a finding at, ``findings`` the
+    fingerprints of findings of the fork that the target no longer has: those that this commit ended
+    (``ends``, judged by the state of the code), and those at a symbol that it changes where the
+    commit that ended them is not known. ``repairs``: its subject says that something was wrong.
+    ``in_target`` says whether the target still holds the change, ``moot`` that the fork has nothing
+    of what it changes. ``conflicts`` are the paths at which applying it to the fork conflicts, None
+    where that was not tried; ``added`` and ``removed`` are lines.
     """
 
     sha: str
@@ -42,6 +43,7 @@ class Fix(msgspec.Struct, frozen=True):
     removed: int
     conflicts: tuple[str, ...] | None
     rank: float
+    ends: tuple[str, ...] = ()
 
     @property
     def missed(self) -> bool:

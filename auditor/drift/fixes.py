@@ -82,11 +82,15 @@ class Ground(NamedTuple):
 
 
 class Touched(NamedTuple):
-    """An upstream commit, the fork's changed symbols among its own, and findings at those."""
+    """An upstream commit, the fork's changed symbols among its own, and findings at those.
+
+    ``ended`` are the findings that it is known to end, among the others.
+    """
 
     edit: Edit
     shared: tuple[Symbol, ...]
     findings: tuple[str, ...]
+    ended: tuple[Finding, ...]
     rank: float
 
 
@@ -157,13 +161,18 @@ class Touches(NamedTuple):
 
 
 def touches(ground: Ground, findings: Sequence[Finding]) -> Touches:
-    """The upstream commits that touch a symbol which the fork changed, or has a finding at.
+    """The upstream commits that touch a symbol which the fork changed, or that end a finding.
 
+    Which commit ended a finding is known of most; of the others all count that touch its symbol.
     File by file, so that no content is read or compared twice.
     """
     ended: dict[Symbol, list[str]] = {}
+    endings: dict[str, list[Finding]] = {}
+    rows_of = {edit.sha: edit for edit in ground.theirs}
     for finding in findings:
-        if finding.fixed_in is not None:
+        if finding.fixed_by is not None and finding.fixed_by.sha in rows_of:
+            endings.setdefault(finding.fixed_by.sha, []).append(finding)
+        elif finding.fixed_in is not None:
             ended.setdefault(finding.hit.where.symbol, []).append(finding.fingerprint)
     wanted = set(ground.changed) | {symbol.path for symbol in ended}
     by_name = _distinct_names(ground)
@@ -196,14 +205,23 @@ def touches(ground: Ground, findings: Sequence[Finding]) -> Touches:
             frequency.update(mine)
             if mine:
                 shared.setdefault(edit.sha, set()).update(mine)
-    rows_of = {edit.sha: edit for edit in ground.theirs}
+    for sha, found in endings.items():
+        shared.setdefault(sha, set()).update(finding.hit.where.symbol for finding in found)
     candidates = []
     for sha, symbols in shared.items():
+        ending = endings.get(sha, [])
         of_findings = {print_ for symbol in symbols for print_ in ended.get(symbol, ())}
-        rank = sum(1 / frequency[symbol] for symbol in symbols)
+        of_findings.update(finding.fingerprint for finding in ending)
+        rank = sum(1 / max(frequency[symbol], 1) for symbol in symbols)
         rank += 10 * len(of_findings) + (5 if _REPAIRS.search(rows_of[sha].subject) else 0)
         candidates.append(
-            Touched(rows_of[sha], tuple(sorted(symbols)), tuple(sorted(of_findings)), rank)
+            Touched(
+                rows_of[sha],
+                tuple(sorted(symbols)),
+                tuple(sorted(of_findings)),
+                tuple(sorted(ending, key=lambda finding: finding.fingerprint)),
+                rank,
+            )
         )
     order = {edit.sha: number for number, edit in enumerate(ground.theirs)}
     candidates.sort(key=lambda one: (-one.rank, order[one.edit.sha]))
@@ -331,7 +349,7 @@ def missed_fixes(
                 bool(_REPAIRS.search(one.edit.subject)),
                 verdict.state,
                 verdict.reason,
-                verdict.evidence,
+                (*_ends(one.ended), *verdict.evidence),
                 one.shared,
                 one.findings,
                 newer,
@@ -342,6 +360,7 @@ def missed_fixes(
                 removed,
                 conflicts.get(one.edit.sha),
                 round(one.rank, 3),
+                tuple(finding.fingerprint for finding in one.ended),
             )
         )
     cut = len(ground.theirs) == MAX_COMMITS
@@ -353,6 +372,13 @@ def missed_fixes(
         tuple(listed),
         f"only the newest {MAX_COMMITS:,} upstream commits were looked through" * cut,
     )
+
+
+def _ends(findings: Sequence[Finding]) -> Iterable[Evidence]:
+    for finding in findings:
+        where = finding.hit.where
+        note = f"ends finding {finding.fingerprint}"
+        yield Evidence(where.symbol.path, where.line, where.symbol.qualname, note)
 
 
 def _conflicts(

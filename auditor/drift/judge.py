@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from auditor.drift.backwards import stands
 from auditor.drift.lines import Code, text_lines
 from auditor.drift.pieces import Judged, PieceState, judge_code, judge_lines
 from auditor.errors import Unreadable
@@ -157,9 +158,12 @@ def judge(
     """Whether ``tree`` holds the change, ``base`` being what the tree was made from.
 
     Present only where every piece of it is there; absent where none is. What lies in a file of the
-    tree that is ``untouched`` since before the change is absent without a look.
+    tree that is ``untouched`` since before the change is absent without a look. Where the pieces
+    do not decide, a file from which the change could be taken back has it.
     """
     pieces: list[Piece] = []
+    doubtful: list[tuple[str, bytes, bytes]] = []
+    lacking = False
     unread = 0
     for file in files:
         path = file.path or file.old_path
@@ -170,21 +174,36 @@ def judge(
         if stored and file.old_blob and stored in (file.old_blob, file.blob):
             state: PieceState = "absent" if stored == file.old_blob else "present"
             if file.old_blob != file.blob:
+                lacking |= state == "absent"
                 note = f"the file is as {'before' if state == 'absent' else 'after'} the change"
                 pieces.append(Piece(Place(where, "", 1), Judged(state, note, _FILE_WEIGHT)))
             continue
         if stored and file.old_blob and untouched(where):
             note = "the file is as it was at the merge base"
             pieces.append(Piece(Place(where, "", 1), Judged("absent", note, _FILE_WEIGHT)))
+            lacking = True
             continue
         old, new = versions.content(file.old_blob), versions.content(file.blob)
         if old is None or new is None:
             unread += 1
-        elif path.endswith(".py"):
-            pieces += _code_pieces(file, (old, new), versions, tree, base, locate)
+            continue
+        if path.endswith(".py"):
+            found = list(_code_pieces(file, (old, new), versions, tree, base, locate))
         else:
-            pieces += _text_pieces(file, old, new, tree, base, locate)
-    return _verdict(pieces, unread)
+            found = list(_text_pieces(file, old, new, tree, base, locate))
+        pieces += found
+        if any(piece.judged.state not in ("present", "gone") for piece in found):
+            doubtful.append((where, old, new))
+    verdict = _verdict(pieces, unread)
+    if verdict.state != "undecided" or unread or lacking or not doubtful:
+        return verdict
+    if not all(
+        (content := tree.content(path)) is not None and stands(old, new, content)
+        for path, old, new in doubtful
+    ):
+        return verdict
+    reason = f"every changed place stands in it word for word; by symbol: {verdict.reason}"
+    return verdict._replace(state="present", reason=reason)
 
 
 def _code_pieces(
@@ -288,8 +307,10 @@ def _verdict(pieces: Sequence[Piece], unread: int) -> Verdict:
         ]
         reason = ("partly there: " if present else "other code in its place: ") + ", ".join(parts)
     shown = [*present, *gone]
-    if state != "present":
+    if state == "absent":
         shown = [*absent, *other, *missing, *shown]
+    if state == "undecided":  # what differs is why
+        shown = [*other, *absent, *missing, *shown]
     shown = sorted(shown, key=lambda piece: not piece.place.symbol)
     evidence = tuple(
         Evidence(piece.place.path, piece.place.line, piece.place.symbol, piece.judged.note)

@@ -16,6 +16,7 @@ from auditor.repo.commits import trees
 from auditor.repo.files import ObjectFiles
 from auditor.repo.git import GitError, Repository
 from auditor.repo.history import History, newest_commit
+from auditor.repo.references import RELEASE_PREFIX, version_of
 from auditor.repo.scratch import Scratch, Trial, scratch
 from auditor.repo.snapshot import Snapshot, open_revision
 
@@ -38,8 +39,14 @@ def survey(sides: Compared, findings: Sequence[Finding]) -> Drift:
     """Where the fork stands against the target; what cannot be had is said in the notes."""
     fork, target, repository = sides.fork, sides.target, sides.fork.repository
     notes = [sides.history.note] if sides.history.note else []
+    if not any(path.endswith(".py") for path in fork.paths):
+        notes.append("the fork holds no Python file, so every change of it is a deletion")
     if target is None:
         notes.append("there is no newer release in the repository; name one with --target")
+    elif _older(target, sides.upstream):
+        notes.append(
+            f"{target.ref} is an older release than {sides.upstream.ref}; name a newer one"
+        )
     ahead = behind = newest = None
     patches: tuple[OwnPatch, ...] = ()
     fixes = Fixes(note="upstream's commits up to the target are not in this repository")
@@ -87,6 +94,12 @@ def survey(sides: Compared, findings: Sequence[Finding]) -> Drift:
         areas=hotspots(fork, patches, both, crossing or (), fixes.listed, findings),
         notes=tuple(notes),
     )
+
+
+def _older(target: Snapshot, upstream: Snapshot) -> bool:
+    """Whether both are releases by their names, and the target the earlier one."""
+    newer, old = (version_of(side.ref.removeprefix(RELEASE_PREFIX)) for side in (target, upstream))
+    return newer is not None and old is not None and newer < old
 
 
 def _tree(fork: Snapshot) -> Tree:

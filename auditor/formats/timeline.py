@@ -4,18 +4,101 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal, TypedDict
 
-from auditor.formats.json import repair_record
+from auditor.formats.json import Count, Line, RepairRecord, ToolRecord, repair_record, schema_of
 from auditor.formats.text import Paint, Screen, count, encodable, scrub, wrap, wrap_phrases
-from auditor.model import Lifetime, Repair, Timeline
+from auditor.model import Category, Confidence, Lifetime, Reach, Repair, Severity, Timeline
 
 SCHEMA = "audit-history/1"
+SCHEMA_FILE = Path(__file__).with_name("audit-history-1.schema.json")
 _PROSE = 110
 _SKIPPED = 5
 
 
-def render(form: str, timeline: Timeline, status: int, screen: Screen) -> str:
+class ReleaseRecord(TypedDict):
+    """One of the releases, oldest first; ``findings`` counts its own."""
+
+    ref: str
+    kind: Literal["worktree", "revision", "directory", "release"]
+    commit: str | None
+    python_files: Count
+    read_files: Count
+    findings: Count
+
+
+class NameRecord(TypedDict):
+    """A symbol that a finding bore before it was moved or renamed."""
+
+    symbol: str
+    path: str
+
+
+class LifetimeRecord(TypedDict):
+    """A finding from ``appeared``, the first release that has it, to ``last``, the last one.
+
+    ``ended`` is the first release without it, null where the newest still has it; ``ended_by`` is
+    the commit, null where it is not known. What came back after its end is another record. Path,
+    line and message are those in ``last``.
+    """
+
+    rule: str
+    category: Category
+    severity: Severity
+    confidence: Confidence
+    reach: Reach
+    cause: str
+    fingerprint: str
+    symbol: str
+    path: str
+    line: Line
+    message: str
+    names: list[NameRecord]
+    appeared: str
+    appeared_reason: str
+    last: str
+    ended: str | None
+    ended_reason: str
+    ended_by: RepairRecord | None
+
+
+class UnreadRecord(TypedDict):
+    """Something that could not be read: ``RELEASE: path``, during what, and why."""
+
+    path: str
+    stage: str
+    reason: str
+
+
+class SummaryRecord(TypedDict):
+    """Counts of findings; ``hidden`` are those below the asked confidence."""
+
+    exit_status: Literal[0, 3]
+    findings: Count
+    ended: Count
+    hidden: Count
+    notes: list[str]
+    configuration: dict[str, str]
+
+
+class Document(TypedDict):
+    """What ``audit history -o json`` writes."""
+
+    schema: Literal["audit-history/1"]
+    tool: ToolRecord
+    releases: list[ReleaseRecord]
+    findings: list[LifetimeRecord]
+    skipped: list[UnreadRecord]
+    summary: SummaryRecord
+
+
+def schema() -> str:
+    """The JSON Schema of the document; ``audit-history-1.schema.json`` is this text."""
+    return schema_of(Document, SCHEMA)
+
+
+def render(form: str, timeline: Timeline, status: Literal[0, 3], screen: Screen) -> str:
     """The timeline as ``table`` or ``json``, ending in a newline."""
     if form == "json":
         return (
@@ -101,10 +184,10 @@ def _left_out(timeline: Timeline, screen: Screen, paint: Paint) -> Iterator[str]
         )
 
 
-def _document(timeline: Timeline, status: int) -> dict[str, Any]:
+def _document(timeline: Timeline, status: Literal[0, 3]) -> Document:
     ended = [life for life in timeline.lifetimes if life.ended is not None]
     return {
-        "schema": SCHEMA,
+        "schema": "audit-history/1",
         "tool": {"name": "audit", "version": timeline.tool_version},
         "releases": [
             {
@@ -133,7 +216,7 @@ def _document(timeline: Timeline, status: int) -> dict[str, Any]:
     }
 
 
-def _record(life: Lifetime) -> dict[str, Any]:
+def _record(life: Lifetime) -> LifetimeRecord:
     finding, hit = life.finding, life.finding.hit
     return {
         "rule": finding.rule,

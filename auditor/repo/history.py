@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import secrets
 from collections.abc import Sequence
@@ -13,10 +14,12 @@ from auditor.model import Commit
 from auditor.repo.changes import area_of
 from auditor.repo.git import GitError, Repository
 from auditor.repo.references import RELEASE_PREFIX, version_of
-from auditor.repo.snapshot import PACKAGE, Snapshot
+from auditor.repo.snapshot import PACKAGE, Snapshot, open_revision
 
 MAX_COMMITS = 1000
 """Own commits listed, newest first; ``ahead`` counts them all."""
+_BUILT = frozenset({f"{PACKAGE}/_version.py"})
+"""Python files that building a wheel writes."""
 
 
 class History(msgspec.Struct, frozen=True):
@@ -93,6 +96,38 @@ def newest_release(fork: Snapshot, upstream: Snapshot) -> str | None:
     return max(versions, key=lambda tag: versions[tag], default=None)
 
 
+def at_tag(release: Snapshot, fork: Snapshot) -> tuple[Snapshot, str]:
+    """A release from the package index as the fork's tag of its version has it, and a remark.
+
+    Only where their Python files agree: a wheel is built, and a tag can be moved. Any other
+    snapshot is given back as it is.
+    """
+    repository = fork.repository
+    if release.kind != "release" or repository is None:
+        return release, ""
+    tag = _tag_of(repository, release)
+    commit = tag and repository.commit(f"refs/tags/{tag}")
+    if not tag or not commit:
+        return (
+            release,
+            f"the repository has no tag for {release.ref}, so no commits are told up to it",
+        )
+    tagged = dataclasses.replace(
+        open_revision(fork, commit, side=release.side), ref=release.ref, note=release.note
+    )
+    mine, theirs = (
+        side.content_ids([path for path in side.paths if path.endswith(".py")])
+        for side in (release, tagged)
+    )
+    other = {path for path in mine if mine[path] != theirs.get(path)} - _BUILT
+    if other or not mine:
+        return release, (
+            f"{release.ref} is not the tag {tag}: {len(other)} of its {len(mine)} Python files are"
+            " other ones, so no commits are told up to it"
+        )
+    return tagged, f"commits up to {release.ref} are those of the tag {tag}"
+
+
 def latest_base(fork: Snapshot, merge_base: str | None, target: Snapshot | None) -> str | None:
     """The later merge base, with upstream or with the target; since then all is the fork's own.
 
@@ -156,11 +191,16 @@ def _upstream_commit(repository: Repository, upstream: Snapshot) -> tuple[str | 
         return upstream.commit, []
     if upstream.kind != "release":
         return None, ["upstream is a folder without shared history"]
-    version = version_of(upstream.ref.removeprefix(RELEASE_PREFIX).rpartition("==")[2])
-    tags = [tag for tag in repository.tags() if version and version_of(tag) == version]
-    if not tags:
+    tag = _tag_of(repository, upstream)
+    if tag is None:
         return None, ["upstream is a release without a tag of its version in the repository"]
-    return repository.commit(f"refs/tags/{tags[0]}"), [f"history is that of the tag {tags[0]}"]
+    return repository.commit(f"refs/tags/{tag}"), [f"history is that of the tag {tag}"]
+
+
+def _tag_of(repository: Repository, release: Snapshot) -> str | None:
+    """The first tag, by name, of the version of a release from the package index."""
+    version = version_of(release.ref.removeprefix(RELEASE_PREFIX).rpartition("==")[2])
+    return next((t for t in repository.tags() if version and version_of(t) == version), None)
 
 
 def _own_commits(fork: Snapshot, repository: Repository, theirs: str) -> tuple[Commit, ...]:

@@ -11,7 +11,7 @@ from auditor.errors import Unreadable, UsageProblem
 from auditor.model import Repair
 from auditor.repo.files import MAX_PYTHON
 from auditor.repo.git import REGULAR, Repository
-from auditor.repo.references import nearest_tags, version_of
+from auditor.repo.references import RELEASE_PREFIX, nearest_tags, version_of
 
 _MOST_HOLDERS = 8
 _MOST_RELEASES = 200
@@ -43,20 +43,37 @@ def between(repository: Repository | None, span: str) -> list[str]:
             " order: --upstream FIRST --target NEXT --target LAST"
         )
     ends = []
+    if not first or not last:
+        raise UsageProblem(f"--upstream {span!r} needs both ends: FIRST..LAST")
     for name in (first, last):
         version = version_of(name)
         if version is None or repository.commit(f"refs/tags/{name}") is None:
-            nearest = nearest_tags(name, repository.tags()) if name else []
-            hint = f"; nearest tags: {', '.join(nearest)}" if nearest else ""
-            raise UsageProblem(f"--upstream {span!r}: {name!r} is no release tag{hint}")
+            raise UsageProblem(
+                f"--upstream {span!r}: {name!r} is no release tag{_way(repository, name)}"
+            )
         ends.append(version)
     inner = [(t, v) for t, v in release_tags(repository, ends[0], ends[1]) if v != ends[1]]
     tags = [first, *(tag for tag, _ in inner), *([last] if ends[0] != ends[1] else [])]
     if ends[0] > ends[1]:
-        raise UsageProblem(f"--upstream {span!r} runs backwards")
+        raise UsageProblem(
+            f"--upstream {span!r} runs backwards; the oldest comes first: {last}..{first}"
+        )
     if len(tags) > _MOST_RELEASES:
         raise UsageProblem(f"--upstream {span!r} names more than {_MOST_RELEASES} releases")
     return tags
+
+
+def _way(repository: Repository, name: str) -> str:
+    """What to do about an end of a range that is no tag of a release."""
+    if name.startswith(RELEASE_PREFIX):
+        return (
+            "; a range is one of tags, releases of the index are named one by one: --upstream"
+            f" {name} --target {RELEASE_PREFIX}NEXT"
+        )
+    if version_of(name) is None and repository.commit(name):
+        return "; a range is one of release tags, any other commit can follow it: --target " + name
+    nearest = nearest_tags(name, repository.tags())
+    return f"; nearest tags: {', '.join(nearest)}" if nearest else ""
 
 
 def blobs_of(repository: Repository, commit: str, paths: Iterable[str]) -> dict[str, str]:

@@ -99,7 +99,7 @@ def sync_findings(document: dict[str, Any]) -> list[Found]:
     return [
         Found(
             rule=finding["rule"],
-            path=_from_package(finding["path"]),
+            path=from_package(finding["path"]),
             line=finding["line"],
             symbol=finding["symbol"],
             cause=finding["cause"],
@@ -107,7 +107,7 @@ def sync_findings(document: dict[str, Any]) -> list[Found]:
             message=finding["message"],
             fingerprint=finding["fingerprint"],
             evidence=frozenset(
-                (_from_package(item["path"]), item["symbol"]) for item in finding["evidence"]
+                (from_package(item["path"]), item["symbol"]) for item in finding["evidence"]
             ),
         )
         for finding in document["findings"]
@@ -117,6 +117,7 @@ def sync_findings(document: dict[str, Any]) -> list[Found]:
     ]
 
 
-def _from_package(path: str) -> str:
+def from_package(path: str) -> str:
+    """A path from ``sglang/`` on, wherever the package lies."""
     _, package, after = path.rpartition("sglang/srt/")
     return f"{package}{after}" if package else path
