@@ -272,7 +272,9 @@ def serve_scripts(
             settings, serve=paths, serve_base=Path(), serve_trusted=True
         )
     with _Progress(settings) as progress, _no_cycle_search():
-        report, found = run_serve(_request(settings), tables, progress)
+        request = _request(settings)
+        report, found = run_serve(request, tables, progress)
+        report = _with_proposals(settings, request, report, progress)
     here = settings.root == Path()
     command = "audit" if here else f"audit -C {shlex.quote(str(settings.root))}"
     return _deliver(settings, report, command, found)
@@ -559,8 +561,20 @@ def _audit(settings: Settings, command: str = "audit") -> int:
     from auditor.pipeline import run
 
     with _Progress(settings) as progress, _no_cycle_search():
-        report = run(_request(settings), progress)
+        request = _request(settings)
+        report = _with_proposals(settings, request, run(request, progress), progress)
     return _deliver(settings, report, command)
+
+
+def _with_proposals(
+    settings: Settings, request: AuditRequest, report: Report, progress: _Progress
+) -> Report:
+    """The report with the edits that SARIF shows, where that was asked for."""
+    if all(output.format != "sarif" for output in settings.outputs):
+        return report
+    from auditor.proposals import proposed
+
+    return proposed(request, report, progress)
 
 
 def _request(settings: Settings) -> AuditRequest:

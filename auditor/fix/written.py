@@ -18,6 +18,9 @@ from auditor.fix.text import LINE_END, Edit, Source, Unfit, narrowed
 
 Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
 
+_DEEPEST = 500
+"""Operands of one ``and`` or dots of one name; libcst takes some 4,000 of them on 8 MB of stack."""
+
 
 @dataclass(frozen=True)
 class Written:
@@ -40,6 +43,8 @@ class Written:
         if found is None:
             raise Unfit(f"{qualname} is not where it was at line {line}")
         node, depth = found
+        if _overflows(node):
+            raise Unfit("the function is nested too deeply to be rewritten")
         first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
         start = source.starts[first - 1]
         text = source.text[start : source.starts[node.end_lineno or node.lineno]]
@@ -421,6 +426,23 @@ def _bound(node: cst.CSTNode) -> Iterator[str]:
         return
     for child in node.children:
         yield from _bound(child)
+
+
+def _overflows(function: ast.AST) -> bool:
+    """Whether libcst could run out of stack, which no exception tells.
+
+    Other nesting ends with an exception, here or when the file is parsed.
+    """
+    for node in ast.walk(function):
+        if isinstance(node, ast.BoolOp) and len(node.values) > _DEEPEST:
+            return True
+        dotted = node.names if isinstance(node, ast.Import | ast.ImportFrom) else ()
+        module = node.module if isinstance(node, ast.ImportFrom) else None
+        if max((n.count(".") for n in (module or "", *(a.name for a in dotted))), default=0) > (
+            _DEEPEST
+        ):
+            return True
+    return False
 
 
 def _body_indent(node: cst.FunctionDef, module: cst.Module) -> str:
