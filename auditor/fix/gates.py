@@ -19,6 +19,7 @@ from auditor.fix.written import (
     Written,
     attributes_of,
     awaits,
+    computes,
     core,
     equal_statements,
     free_names,
@@ -348,6 +349,11 @@ class Gates:
         for name in sorted(computed):
             if name in changed or (name not in shared and name not in theirs.parameter_names):
                 raise Unfit(f"it waits by {name}, which it has computed before")
+        after = [mapped(statement) for statement in theirs.statements[len(before) :]]
+        for own in mine.until(gap.line, position):
+            rebound = sorted(free_names(moved) & mine.bound_by([own]) & {*mine.parameter_names})
+            if rebound and not computes(after, own):
+                raise Unfit(f"{rebound[0]} is given another value here before the read")
         return mine.with_wait(moved, position)
 
     def _mapping(

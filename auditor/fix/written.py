@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import textwrap
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
@@ -18,6 +18,7 @@ from auditor.fix.text import LINE_END, Edit, Source, Unfit, narrowed
 
 Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
 
+_BARE = cst.TrailingWhitespace()
 _DEEPEST = 500
 """Operands of one ``and`` or dots of one name; libcst takes some 4,000 of them on 8 MB of stack."""
 
@@ -199,6 +200,10 @@ class Written:
         """The names that whole statements of the body bind before a line."""
         return self.bound_by([s for s in self.statements if self.lines(s)[1] < line])
 
+    def until(self, line: int, position: int) -> list[Statement]:
+        """The statements from the ``position``-th on that begin at a line or before it."""
+        return [s for s in self.statements[position:] if self.lines(s)[0] <= line]
+
     # -- editing ---------------------------------------------------------------------------------
 
     def edit(self, body: cst.BaseSuite) -> Edit:
@@ -217,6 +222,13 @@ class Written:
         """The body with a wait before its ``position``-th statement after the docstring."""
         body = list(self.block.body)
         at = position + self.has_docstring
+        first = body[0]
+        if position == 0 and self.has_docstring and isinstance(first, cst.SimpleStatementLine):
+            # What shares the docstring's line comes after the wait.
+            if len(first.body) > 1:
+                told = first.body[0].with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
+                rest = first.with_changes(body=first.body[1:], leading_lines=())
+                body[:1] = [first.with_changes(body=[told], trailing_whitespace=_BARE), rest]
         body.insert(at, wait)
         return self.block.with_changes(body=body)
 
@@ -355,6 +367,21 @@ def equal_statements(left: Statement, right: Statement) -> bool:
     return _same(left) == _same(right)
 
 
+def computes(statements: Iterable[Statement], own: Statement) -> bool:
+    """Whether one of the statements is the same, or uses the value that it gives to a name."""
+    wanted = {_same(own)}
+    parts = own.body if isinstance(own, cst.SimpleStatementLine) else ()
+    if len(parts) == 1 and isinstance(parts[0], cst.Assign) and len(parts[0].targets) == 1:
+        if isinstance(parts[0].targets[0].target, cst.Name):
+            wanted.add(_same(parts[0].value))
+
+    def within(node: cst.CSTNode) -> bool:
+        told = isinstance(node, Statement | cst.BaseExpression)
+        return (told and _same(node) in wanted) or any(map(within, node.children))
+
+    return any(map(within, statements))
+
+
 def _same(node: cst.CSTNode) -> str:
     plain = node.with_changes(leading_lines=[]) if isinstance(node, Statement) else node
     code = cst.Module([]).code_for_node(plain)
@@ -419,6 +446,10 @@ def _bound(node: cst.CSTNode) -> Iterator[str]:
         yield from _used(node.target)
     elif isinstance(node, cst.AsName | cst.CompFor):
         yield from _used(node.name if isinstance(node, cst.AsName) else node.target)
+    elif isinstance(node, cst.MatchAs | cst.MatchStar) and node.name is not None:
+        yield node.name.value
+    elif isinstance(node, cst.MatchMapping) and node.rest is not None:
+        yield node.rest.value
     elif isinstance(node, cst.ImportAlias) and isinstance(node.name, cst.Name):
         yield node.name.value
     elif isinstance(node, cst.FunctionDef | cst.ClassDef):

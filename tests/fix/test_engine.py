@@ -231,6 +231,17 @@ def test_a_file_behind_a_link_is_told_and_left(tmp_path: Path) -> None:
     assert (fork / "elsewhere" / "pool.py").read_text() == HEAD + OPEN
 
 
+def test_a_file_behind_a_link_is_fixed_with_the_one_that_it_leads_to(tmp_path: Path) -> None:
+    fork = write_tree(tmp_path / "fork", {"sglang/srt/mem_cache/real.py": HEAD + OPEN})
+    (fork / POOL).symlink_to("real.py")
+    done = repair(AuditRequest(root=fork, upstream=str(fork)), unsafe=True)
+    assert len(done.fixes) == 2
+    assert done.complete
+    assert [path for path, _, _ in done.changes] == ["sglang/srt/mem_cache/real.py"]
+    assert (fork / POOL).is_symlink()
+    assert (fork / POOL).read_text().count("wait_until") == 3
+
+
 def test_a_fix_that_leads_to_another_finding_is_rolled_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

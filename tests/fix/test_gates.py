@@ -131,6 +131,75 @@ def test_the_wait_keeps_what_its_siblings_do_before_it(tmp_path: Path) -> None:
     assert fixed(tmp_path, head + before).decode() == head + after
 
 
+@pytest.mark.parametrize(
+    "before",
+    [
+        "layer_id = layer_id + 1",
+        "layer_id += 1",
+        "layer_id, other = layer_id + 1, 2",
+        "if layer_id is None:\n        layer_id = 0",
+        "try:\n        pass\n    except ValueError as layer_id:\n        pass",
+        "match self.first:\n        case [1, layer_id]:\n            pass",
+        "match self.first:\n        case [1, *layer_id]:\n            pass",
+        'match self.first:\n        case {"a": 1, **layer_id}:\n            pass',
+    ],
+)
+def test_a_wait_by_a_name_that_means_something_else_here_is_not_written(
+    tmp_path: Path, before: str
+) -> None:
+    body = f"    {before}\n    return self.pages[layer_id].mean()"
+    text = HEAD + method(f"def get_mean(self, layer_id):\n{body}")
+    [only] = fix(tmp_path, {POOL: text}).fixes
+    assert (only.applicability, only.state) == ("display", "none")
+    assert only.reason.endswith("layer_id is given another value here before the read")
+    assert (tmp_path / "fork" / POOL).read_text() == text
+
+
+@pytest.mark.parametrize(
+    "before_read", ["layer_id = layer_id - self.first", "at = layer_id - self.first; layer_id = at"]
+)
+def test_what_a_sibling_computes_after_its_wait_may_come_after_it_here_too(
+    tmp_path: Path, before_read: str
+) -> None:
+    first = "        return self.pages[layer_id - self.first]"
+    head = HEAD.replace(first, f"        {before_read}\n        return self.pages[layer_id]")
+    before = method(
+        """
+        def get_mean(self, layer_id):
+            layer_id = layer_id - self.first
+            return self.pages[layer_id].mean()
+        """
+    )
+    after = method(
+        """
+        def get_mean(self, layer_id):
+            if self.counter is not None:
+                self.counter.wait_until(layer_id - self.first)
+            layer_id = layer_id - self.first
+            return self.pages[layer_id].mean()
+        """
+    )
+    assert fixed(tmp_path, head + before).decode() == head + after
+
+
+def test_a_name_that_changes_after_the_read_is_no_matter(tmp_path: Path) -> None:
+    before = HEAD + method(
+        """
+        def get_mean(self, layer_id):
+            found = self.pages[layer_id - self.first]
+            layer_id = 0
+            return found[layer_id]
+        """
+    )
+    after = before.replace(
+        "        found =",
+        "        if self.counter is not None:\n"
+        "            self.counter.wait_until(layer_id - self.first)\n"
+        "        found =",
+    )
+    assert fixed(tmp_path, before).decode() == after
+
+
 def test_where_no_sibling_wait_can_be_written_nothing_is_edited(tmp_path: Path) -> None:
     text = HEAD.replace("layer_id - self.first)", "place)").replace(
         "        if self.counter is not None:",
