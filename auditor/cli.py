@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from auditor.config import Settings
     from auditor.formats.text import Screen
     from auditor.model import Report
-    from auditor.pipeline import AuditRequest
+    from auditor.pipeline import AuditRequest, Workings
     from auditor.rulebook import Rule
     from auditor.tables.facts import Tables
 
@@ -264,7 +264,7 @@ def serve_scripts(
     """
     import msgspec
 
-    from auditor.pipeline import run_serve
+    from auditor.pipeline import Workings, run_serve
 
     settings = _settings(context)
     if paths:
@@ -274,7 +274,7 @@ def serve_scripts(
     with _Progress(settings) as progress, _no_cycle_search():
         request = _request(settings)
         report, found = run_serve(request, tables, progress)
-        report = _with_proposals(settings, request, report, progress)
+        report = _with_proposals(settings, request, report, Workings(), progress)
     here = settings.root == Path()
     command = "audit" if here else f"audit -C {shlex.quote(str(settings.root))}"
     return _deliver(settings, report, command, found)
@@ -558,23 +558,28 @@ def _audit(settings: Settings, command: str = "audit") -> int:
 
     ``command`` is what the report tells to type for more.
     """
-    from auditor.pipeline import run
+    from auditor.pipeline import Workings, run
 
     with _Progress(settings) as progress, _no_cycle_search():
-        request = _request(settings)
-        report = _with_proposals(settings, request, run(request, progress), progress)
+        request, workings = _request(settings), Workings()
+        report = run(request, progress, workings)
+        report = _with_proposals(settings, request, report, workings, progress)
     return _deliver(settings, report, command)
 
 
 def _with_proposals(
-    settings: Settings, request: AuditRequest, report: Report, progress: _Progress
+    settings: Settings,
+    request: AuditRequest,
+    report: Report,
+    workings: Workings,
+    progress: _Progress,
 ) -> Report:
     """The report with the edits that SARIF shows, where that was asked for."""
     if all(output.format != "sarif" for output in settings.outputs):
         return report
     from auditor.proposals import proposed
 
-    return proposed(request, report, progress)
+    return proposed(request, report, workings, progress)
 
 
 def _request(settings: Settings) -> AuditRequest:

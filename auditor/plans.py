@@ -15,7 +15,7 @@ from auditor.fix.engine import Plan
 from auditor.fix.scripts import elsewhere, respelling
 from auditor.fix.text import Source, Unfit
 from auditor.model import Applicability, Finding
-from auditor.pipeline import AuditRequest, opened
+from auditor.pipeline import AuditRequest, Workings, opened
 from auditor.repo.files import DiskFiles
 from auditor.repo.snapshot import Snapshot
 from auditor.rulebook import Rulebook
@@ -32,13 +32,15 @@ Progress = Callable[[str, int, int], None]
 class Desk:
     """Where plans are made: the fork's files, and the views of all sides once they are needed.
 
-    Of a revision ``Plan.file`` is a path in it; nothing can be written there.
+    Of a revision ``Plan.file`` is a path in it; nothing can be written there. ``workings`` are
+    those of the audit whose findings are planned for, where it left any.
     """
 
     request: AuditRequest
     fork: Snapshot
     book: Rulebook
     progress: Progress
+    workings: Workings = field(default_factory=Workings)
     sources: dict[Path, Source] = field(default_factory=dict)
 
     @property
@@ -152,6 +154,9 @@ class Desk:
         """The gaps of the fork and what they can be closed with."""
         from auditor.fix.gates import Gates
 
+        made = self.workings.norms.get("sibling-gates")
+        if made is not None:
+            return Gates(self.workings.views, made)
         snapshots, _ = opened(self.request)
         with contextlib.closing(FactStore(self.request.cache, alone=True)) as store:
             views = Sides(snapshots, self.book.vocabulary, store, self._stage).views()

@@ -128,6 +128,8 @@ class Gates:
             except Unfit as problem:
                 if str(problem):
                     reasons.append(str(problem))
+            except cst.CSTValidationError:
+                reasons.append("it cannot be written here")
         raise Unfit("; ".join(dict.fromkeys(reasons)) or "no sibling's wait can be written here")
 
     # -- ways ------------------------------------------------------------------------------------
@@ -284,12 +286,12 @@ class Gates:
     # -- siblings --------------------------------------------------------------------------------
 
     def _siblings(self, gap: Gap) -> list[tuple[View, Function]]:
-        """Who waits, nearest first: on the fork, in the class, the same buffer, by the same key."""
+        """Who waits, nearest first: on the fork, in order itself, in the class, by the same key."""
         told = list(gap.siblings)
         if gap.function.owner is not None:
             for key in self.fork.index.classes[gap.function.owner].mro:
                 told += [s for s in self.norm.siblings.by_class.get(key[1], ()) if s.path == key[0]]
-        keys = self._keys(gap)
+        keys, gaps = self._keys(gap), self.gaps()
         rows: dict[tuple[int, str, str], tuple[tuple[int, ...], View, Function]] = {}
         for place, sibling in enumerate(told):
             view = next(v for v in self.views if v.side == sibling.side)
@@ -302,6 +304,7 @@ class Gates:
                 distance = abs(function.facts.line - gap.function.facts.line)
                 rank = (
                     view is not self.fork,
+                    view is self.fork and (function.path, function.facts.qualname) in gaps,
                     place >= len(gap.siblings),
                     function.owner != gap.function.owner,
                     function.path != gap.function.path,

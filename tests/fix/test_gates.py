@@ -48,6 +48,27 @@ def test_ungated_buffer_read_gets_the_wait_of_the_nearest_sibling(tmp_path: Path
     assert clean((POOL, HEAD + after))
 
 
+def test_a_sibling_that_is_out_of_order_itself_is_copied_last(tmp_path: Path) -> None:
+    late = method(
+        """
+        def get_late(self, layer_id):
+            found = self.pages[layer_id - self.first].mean()
+            if self.counter is not None:
+                self.counter.wait_until(layer_id - self.first)
+            return found
+        """
+    )
+    open_read = method(
+        "def get_mean(self, layer_id):\n    return self.pages[layer_id - self.first].mean()"
+    )
+    done = fix(tmp_path, {POOL: HEAD + late + open_read})
+    told = {f.finding.hit.where.symbol.qualname: f.how for f in done.fixes}
+    assert told == {
+        "PagePool.get_late": "moves the wait before the read",
+        "PagePool.get_mean": "waits as PagePool.get_page_slots does",
+    }
+
+
 def test_the_parameter_is_called_as_this_function_calls_it(tmp_path: Path) -> None:
     before = HEAD + method(
         """

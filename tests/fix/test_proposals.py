@@ -14,7 +14,7 @@ from auditor import proposals
 from auditor.cli import main
 from auditor.fix.text import Source
 from auditor.model import Report
-from auditor.pipeline import AuditRequest, run
+from auditor.pipeline import AuditRequest, Workings, run
 from auditor.proposals import proposed
 from auditor.repo.scripts import Scripts
 from auditor.rulebook import load
@@ -237,19 +237,46 @@ def test_a_file_behind_a_link_is_offered_nothing(tmp_path: Path) -> None:
     assert "fixes" not in result
 
 
-def reported(folder: Path, text: str) -> tuple[AuditRequest, Report]:
+def reported(folder: Path, text: str) -> tuple[AuditRequest, Report, Workings]:
     write(folder / "fork", {POOL: text})
     request = AuditRequest(
         root=folder / "fork", upstream=str(folder / "fork"), serve=Scripts((), folder)
     )
-    return request, run(request)
+    workings = Workings()
+    return request, run(request, workings=workings), workings
 
 
 def test_a_file_that_has_changed_in_between_is_offered_nothing(tmp_path: Path) -> None:
-    request, report = reported(tmp_path, HEAD + OPEN)
+    request, report, workings = reported(tmp_path, HEAD + OPEN)
     write(tmp_path / "fork", {POOL: "# one line more\n" + HEAD + OPEN})
-    [proposal] = proposed(request, report, lambda *_: None).proposals.values()
+    [proposal] = proposed(request, report, workings, lambda *_: None).proposals.values()
     assert (proposal.applicability, proposal.replacement) == ("display", None)
+
+
+def test_what_was_worked_out_once_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "fork", {POOL: HEAD + OPEN})
+    first = results(tmp_path)
+    assert first[0]["fixes"]
+
+    def refuse(*_: object) -> Source:
+        raise AssertionError
+
+    with monkeypatch.context() as without:
+        without.setattr(Source, "of_python", refuse)
+        assert results(tmp_path) == first
+    # By content: an edit of one line later is one for the line below.
+    write(tmp_path / "fork", {POOL: "# one line more\n" + HEAD + OPEN})
+    regions = [
+        result["fixes"][0]["artifactChanges"][0]["replacements"][0]["deletedRegion"]["startLine"]
+        for result in (*first, *results(tmp_path))
+    ]
+    assert regions[1] == regions[0] + 1
+
+
+def test_a_side_that_is_gone_costs_the_edits_and_not_the_report(tmp_path: Path) -> None:
+    request, report, _ = reported(tmp_path, HEAD + OPEN)
+    (tmp_path / "fork").rename(tmp_path / "elsewhere")
+    assert proposed(request, report, Workings(), lambda *_: None) == report
 
 
 def test_the_worst_come_first_where_there_are_many(
@@ -257,9 +284,9 @@ def test_the_worst_come_first_where_there_are_many(
 ) -> None:
     monkeypatch.setattr(proposals, "MOST", 1)
     more = OPEN.replace("get_mean", "get_sum").replace("mean()", "sum()")
-    request, report = reported(tmp_path, HEAD + OPEN + more)
+    request, report, workings = reported(tmp_path, HEAD + OPEN + more)
     assert len(report.findings) == 2
-    assert len(proposed(request, report, lambda *_: None).proposals) == 1
+    assert len(proposed(request, report, workings, lambda *_: None).proposals) == 1
 
 
 def test_json_has_the_word_where_it_was_worked_out(tmp_path: Path) -> None:
