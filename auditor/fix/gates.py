@@ -130,7 +130,9 @@ class Gates:
                     reasons.append(str(problem))
             except cst.CSTValidationError:
                 reasons.append("it cannot be written here")
-        raise Unfit("; ".join(dict.fromkeys(reasons)) or "no sibling's wait can be written here")
+        # Way after way often fails for one reason, which the first has told.
+        told = [r for n, r in enumerate(reasons) if not r.endswith(tuple(reasons[:n]))]
+        raise Unfit("; ".join(told) or "no sibling's wait can be written here")
 
     # -- ways ------------------------------------------------------------------------------------
 
