@@ -409,7 +409,7 @@ def history_of_findings(context: click.Context, /, **_: object) -> int:
 @click.option(
     "--rule", "only", metavar="ID", multiple=True, help="Fix only this rule's. Repeatable."
 )
-@run_options(*(name for name in _OPTIONS if name not in ("fail_on", "output", "strict")))
+@run_options(*(name for name in _OPTIONS if name not in ("fail_on", "output", "rev", "strict")))
 @click.pass_context
 def fix_findings(
     context: click.Context, /, diff: bool, unsafe: bool, only: tuple[str, ...], **_: object

@@ -90,4 +90,6 @@ def _replacement(plan: Plan, source: Source, finding: Finding) -> Replacement | 
 def _place(source: Source, offset: int) -> tuple[int, int]:
     starts = source.starts if source.text.endswith("\n") else source.starts[:-1]
     line = bisect_right(starts, offset)
-    return line, offset - starts[line - 1] + 1
+    # A mark of the byte order is no column; Python's is no part of the text already.
+    marked = line == 1 and source.text.startswith("\ufeff")
+    return line, offset - starts[line - 1] + 1 - marked

@@ -172,6 +172,15 @@ def test_words_of_scripts_are_safe_where_the_tree_names_the_new_one(tmp_path: Pa
     assert applied(script, fix) == after
 
 
+def test_a_byte_order_mark_counts_as_no_column_of_a_script(tmp_path: Path) -> None:
+    data = f"\ufeff{START} --stream-output\n".encode()
+    write(tmp_path / "fork", {**TREE, "serve.sh": data})
+    found = results(tmp_path, "--serve", str(tmp_path / "fork" / "serve.sh"))
+    [fix] = [r["fixes"][0] for r in found if r["ruleId"] == "deprecated-flag"]
+    after = f"{START} --incremental-streaming-output\n"
+    assert applied(data.decode("utf-8-sig"), fix) == after
+
+
 def test_what_only_a_person_can_do_has_no_edit(tmp_path: Path) -> None:
     layer = (
         "from sglang.srt.mem_cache.pool import PagePool\n\n\n"
