@@ -240,12 +240,23 @@ class Gates:
         if base is None:
             raise Unfit("the overridden method is not in the tree")
         given = self.written(self.fork, base)
-        if [_declared(p) for p in given.parameters] != [_declared(p) for p in mine.parameters]:
+        if not _receiver(gap.function, mine):
+            raise Unfit("a static method has nothing to ask super() by")
+        if _decorators(given) - {"classmethod"} or given.yields:
+            raise Unfit("that a call of the overridden method runs it is not known")
+        if given.node.asynchronous is not None and mine.node.asynchronous is None:
+            raise Unfit("the overridden method is asynchronous, and this function is not")
+        same = [_declared(p) for p in given.parameters] == [_declared(p) for p in mine.parameters]
+        if not same or list(map(bool, given.collects)) != list(map(bool, mine.collects)):
             raise Unfit("the overridden method takes other arguments")
-        names = mine.parameter_names[1:]
         keywords = {p.name.value for p in mine.node.params.kwonly_params}
-        arguments = ", ".join(f"{name}={name}" if name in keywords else name for name in names)
-        call = cst.parse_statement(f"super().{mine.name}({arguments})")
+        told = [f"{name}={name}" if name in keywords else name for name in mine.parameter_names[1:]]
+        first, rest = mine.collects
+        at = len(told) - len(keywords)
+        told[at:at] = [f"*{first}"] if first else []
+        told += [f"**{rest}"] if rest else []
+        prefix = "await " if given.node.asynchronous is not None else ""
+        call = cst.parse_statement(f"{prefix}super().{mine.name}({', '.join(told)})")
         assert isinstance(call, cst.SimpleStatementLine)
         edit = mine.edit(mine.with_wait(mine.adopted(call), 0))
         how = f"calls super().{mine.name} first, which waits"
@@ -572,6 +583,12 @@ def _receiver(function: Function, written: Written) -> str:
     if function.owner is None or "staticmethod" in function.facts.decorators:
         return ""
     return written.parameter_names[0] if written.parameter_names else ""
+
+
+def _decorators(written: Written) -> set[str]:
+    """The decorators of a function, those that are no plain name as empty text."""
+    found = (decorator.decorator for decorator in written.node.decorators)
+    return {node.value if isinstance(node, cst.Name) else "" for node in found}
 
 
 def _declared(parameter: cst.Param) -> tuple[str, bool]:

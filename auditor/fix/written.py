@@ -101,6 +101,25 @@ class Written:
         """Their names."""
         return tuple(parameter.name.value for parameter in self.parameters)
 
+    @property
+    def collects(self) -> tuple[str, str]:
+        """The names of ``*args`` and ``**kwargs``, empty without."""
+        star, rest = self.node.params.star_arg, self.node.params.star_kwarg
+        return star.name.value if isinstance(
+            star, cst.Param
+        ) else "", rest.name.value if rest else ""
+
+    @cached_property
+    def yields(self) -> bool:
+        """Whether it is a generator."""
+
+        def search(node: cst.CSTNode) -> bool:
+            if isinstance(node, cst.FunctionDef | cst.ClassDef | cst.Lambda):
+                return False
+            return isinstance(node, cst.Yield) or any(map(search, node.children))
+
+        return search(self.node.body)
+
     @cached_property
     def locals(self) -> frozenset[str]:
         """The names that the body binds."""

@@ -522,6 +522,93 @@ def test_override_calls_super_where_nobody_has_a_wait_to_copy(tmp_path: Path) ->
     assert fixed(tmp_path, pool).decode() == after
 
 
+OVERRIDDEN = """\
+import functools
+
+import torch
+
+
+class PagePool:
+    def __init__(self, layers, slots):
+        self.counter = None
+        self.first = 0
+        self.pages = [torch.zeros(slots) for _ in range(layers)]
+
+    def attach_counter(self, counter):
+        self.counter = counter
+
+{base}
+        place = layer_id - self.first
+        if self.counter is not None:
+            self.counter.wait_until(place)
+        {gives} self.pages[place]
+
+
+class BoardPool(PagePool):
+{own}
+        return self.pages[layer_id].flip(0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("base", "own", "call"),
+    [
+        ("    async def get(self, layer_id):", None, "await super().get(layer_id)"),
+        (
+            "    @classmethod\n    def get(self, layer_id):",
+            None,
+            "super().get(layer_id)",
+        ),
+        (
+            "    def get(self, layer_id, *more, flag=1, **rest):",
+            "    def get(self, layer_id, *others, flag=1, **kwargs):",
+            "super().get(layer_id, *others, flag=flag, **kwargs)",
+        ),
+        (
+            "    def get(self, layer_id, /, *, flag):",
+            None,
+            "super().get(layer_id, flag=flag)",
+        ),
+        (
+            "    def get(self, layer_id):",
+            "    async def get(self, layer_id):",
+            "super().get(layer_id)",
+        ),
+    ],
+)
+def test_super_is_called_as_the_overridden_method_must_be(
+    tmp_path: Path, base: str, own: str | None, call: str
+) -> None:
+    text = OVERRIDDEN.format(base=base, own=own or base, gives="return")
+    last = "        return self.pages[layer_id].flip(0)"
+    assert fixed(tmp_path, text).decode() == text.replace(last, f"        {call}\n{last}")
+
+
+@pytest.mark.parametrize(
+    ("base", "own", "gives"),
+    [
+        ("    @property\n    def get(self, layer_id=0):", None, "return"),
+        ("    @functools.cached_property\n    def get(self, layer_id=0):", None, "return"),
+        ("    @functools.wraps(print)\n    def get(self, layer_id):", None, "return"),
+        ("    def get(self, layer_id):", None, "yield"),
+        ("    async def get(self, layer_id):", None, "yield"),
+        ("    async def get(self, layer_id):", "    def get(self, layer_id):", "return"),
+        ("    def get(self, layer_id, *more):", "    def get(self, layer_id):", "return"),
+        ("    def get(self, layer_id):", "    def get(self, layer_id, **more):", "return"),
+    ],
+)
+def test_super_is_not_called_where_that_would_not_wait(
+    tmp_path: Path, base: str, own: str | None, gives: str
+) -> None:
+    text = OVERRIDDEN.format(base=base, own=own or base, gives=gives)
+    [only] = fix(tmp_path, {POOL: text}, confidence="low").fixes
+    assert (only.finding.rule, only.applicability, only.state) == (
+        *("override-drops-gate", "display", "none"),
+    )
+    assert "overridden method" in only.reason
+    assert (tmp_path / "fork" / POOL).read_text() == text
+
+
 def test_delegate_skips_gate_gets_the_wrapper_of_its_siblings(tmp_path: Path) -> None:
     outer = textwrap.dedent(
         """\
