@@ -19,6 +19,7 @@ from auditor.fix.written import (
     Written,
     attributes_of,
     awaits,
+    commented,
     computes,
     core,
     equal_statements,
@@ -173,7 +174,9 @@ class Gates:
                     self._in_reach(gap, gate, mine, theirs)
                 kept = frozenset().union(*map(core, gates))
                 own = mine.waits(self._lines(self.fork, gap.function, gap))
-                body = mine.without([w for w in own if core(w) <= kept], mine.block)
+                about = _name(gap.gate.split("."))
+                gone = [mine.guards(w, about) for w in own if core(w) <= kept]
+                body = mine.without(gone, mine.block)
                 edit = mine.edit(restored(body, theirs.block, gates, mine.unit))
                 if edit.text.strip() or edit.end > edit.start:
                     verb = "takes over" if view.side == "target" else "puts back"
@@ -184,11 +187,14 @@ class Gates:
         """The function's own wait, before what it reads too early."""
         mine = self.written(self.fork, gap.function)
         waits = mine.waits(self._lines(self.fork, gap.function, gap))
+        about = _name(gap.gate.split("."))
         for wait in waits:
-            told = mine.guards(wait, _name(gap.gate.split(".")))
-            same = [w for w in waits if core(w) == core(told)]
+            told = mine.guards(wait, about)
+            # Conditions of its own that ask for something else stay where they do more than look.
+            same = [mine.guards(w, about) for w in waits if core(w) == core(told)]
             local = free_names(told) & mine.locals
             moved = self._spelled_by_siblings(gap, mine, told) or mine.adopted(told)
+            moved = commented(moved, told)
             if not local:
                 body = mine.without(same, mine.with_wait(moved, 0))
             elif local <= mine.bound_before(gap.line):
@@ -417,6 +423,8 @@ class Gates:
         keys = sorted(self._keys(gap) & set(mine.parameter_names))
         if len(keys) != 1:
             raise Unfit(f"nothing here is its {name}")
+        if mine.takes_apart(keys[0]):
+            raise Unfit(f"{keys[0]} is more than its {name}")
         told = {theirs.annotation(name), mine.annotation(keys[0])} - {""}
         if len(told) > 1 or attributes_of(wait, name):
             raise Unfit(f"its {name} is of another kind than {keys[0]}")

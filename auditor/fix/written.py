@@ -132,6 +132,23 @@ class Written:
                 return self.module.code_for_node(parameter.annotation.annotation)
         return ""
 
+    def takes_apart(self, name: str) -> bool:
+        """Whether a name is asked for an attribute or an item, called, or gone through."""
+
+        def search(node: cst.CSTNode) -> bool:
+            held: cst.CSTNode | None = None
+            if isinstance(node, cst.Attribute | cst.Subscript):
+                held = node.value
+            elif isinstance(node, cst.Call):
+                held = node.func
+            if isinstance(held, cst.Name) and held.value == name:
+                return True
+            if isinstance(node, cst.For | cst.CompFor) and name in _used(node.iter):
+                return True
+            return any(map(search, node.children))
+
+        return search(self.node.body)
+
     @cached_property
     def statements(self) -> list[Statement]:
         """The statements of the body after its docstring; of a body on the ``def`` line, one."""
@@ -282,6 +299,12 @@ class Written:
     def without(self, waits: Collection[Statement], body: cst.IndentedBlock) -> cst.IndentedBlock:
         """A body of this function without some of its statements."""
         return cast("cst.IndentedBlock", body.visit(_Moved(waits)))
+
+
+def commented(wait: Statement, like: Statement) -> Statement:
+    """A wait with the comments that stand above another statement."""
+    told = [line for line in like.leading_lines if line.comment is not None]
+    return wait.with_changes(leading_lines=told)
 
 
 def core(statement: cst.CSTNode) -> frozenset[str]:

@@ -473,6 +473,81 @@ class BoardPool(PagePool):
 """
 
 
+def test_what_is_said_of_a_wait_moves_with_it(tmp_path: Path) -> None:
+    before = method(
+        """
+        def get_mean(self, layer_id):
+            # the rows
+            found = self.pages[layer_id - self.first].mean()
+
+            # before anybody
+            # sees them
+            if self.counter is not None:
+                self.counter.wait_until(layer_id - self.first)
+            # done
+            return found
+        """
+    )
+    after = method(
+        """
+        def get_mean(self, layer_id):
+            # before anybody
+            # sees them
+            if self.counter is not None:
+                self.counter.wait_until(layer_id - self.first)
+            # the rows
+            found = self.pages[layer_id - self.first].mean()
+            # done
+            return found
+        """
+    )
+    assert fixed(tmp_path, HEAD + before).decode() == HEAD + after
+
+
+def test_a_condition_that_does_more_than_look_stays_without_its_wait(tmp_path: Path) -> None:
+    before = method(
+        """
+        def get_mean(self, layer_id, flag):
+            # counts
+            if self.count(flag):
+                if self.counter is not None:
+                    self.counter.wait_until(layer_id - self.first)
+            return self.pages[layer_id - self.first].mean()
+        """
+    )
+    after = method(
+        """
+        def get_mean(self, layer_id, flag):
+            if self.counter is not None:
+                self.counter.wait_until(layer_id - self.first)
+            # counts
+            if self.count(flag):
+                pass
+            return self.pages[layer_id - self.first].mean()
+        """
+    )
+    assert fixed(tmp_path, HEAD + before).decode() == HEAD + after
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "return [self.pages[layer - self.first] for layer in wanted]",
+        "return [self.pages[layer - self.first] for _, layer in enumerate(wanted)]",
+        "for layer in wanted:\n        last = self.pages[layer - self.first]\n    return last",
+        "return self.pages[wanted.number - self.first].mean()",
+        "return self.pages[wanted[0] - self.first].mean()",
+        "return self.pages[wanted() - self.first].mean()",
+    ],
+)
+def test_what_holds_more_than_an_index_is_not_waited_by(tmp_path: Path, read: str) -> None:
+    text = HEAD + method(f"def get_mean(self, wanted):\n    {read}")
+    [only] = fix(tmp_path, {POOL: text}, confidence="low").fixes
+    assert (only.applicability, only.state) == ("display", "none")
+    assert only.reason.endswith("wanted is more than its layer_id")
+    assert (tmp_path / "fork" / POOL).read_text() == text
+
+
 def test_override_drops_gate_is_fixed_once_for_all_that_read_through_it(tmp_path: Path) -> None:
     done = fix(tmp_path, {POOL: HEAD, BOARD: SUBCLASS.format(wait="")})
     assert {f.finding.hit.where.symbol.qualname: f.state for f in done.fixes} == {
