@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from auditor.config import Settings
     from auditor.formats.text import Screen
     from auditor.model import Report
-    from auditor.pipeline import AuditRequest
+    from auditor.pipeline import AuditRequest, Workings
     from auditor.rulebook import Rule
     from auditor.tables.facts import Tables
 
@@ -266,7 +266,7 @@ def serve_scripts(
     """
     import msgspec
 
-    from auditor.pipeline import run_serve
+    from auditor.pipeline import Workings, run_serve
 
     settings = _settings(context)
     if paths:
@@ -274,7 +274,9 @@ def serve_scripts(
             settings, serve=paths, serve_base=Path(), serve_trusted=True
         )
     with _Progress(settings) as progress, _no_cycle_search():
-        report, found = run_serve(_request(settings), tables, progress)
+        request = _request(settings)
+        report, found = run_serve(request, tables, progress)
+        report = _with_proposals(settings, request, report, Workings(), progress)
     here = settings.root == Path()
     command = "audit" if here else f"audit -C {shlex.quote(str(settings.root))}"
     return _deliver(settings, report, command, found)
@@ -420,7 +422,7 @@ def history_of_findings(context: click.Context, /, **_: object) -> int:
 @click.option(
     "--rule", "only", metavar="ID", multiple=True, help="Fix only this rule's. Repeatable."
 )
-@run_options(*(name for name in _OPTIONS if name not in ("fail_on", "output", "strict")))
+@run_options(*(name for name in _OPTIONS if name not in ("fail_on", "output", "rev", "strict")))
 @click.pass_context
 def fix_findings(
     context: click.Context, /, diff: bool, unsafe: bool, only: tuple[str, ...], **_: object
@@ -601,11 +603,28 @@ def _audit(settings: Settings, command: str = "audit") -> int:
 
     ``command`` is what the report tells to type for more.
     """
-    from auditor.pipeline import run
+    from auditor.pipeline import Workings, run
 
     with _Progress(settings) as progress, _no_cycle_search():
-        report = run(_request(settings), progress)
+        request, workings = _request(settings), Workings()
+        report = run(request, progress, workings)
+        report = _with_proposals(settings, request, report, workings, progress)
     return _deliver(settings, report, command)
+
+
+def _with_proposals(
+    settings: Settings,
+    request: AuditRequest,
+    report: Report,
+    workings: Workings,
+    progress: _Progress,
+) -> Report:
+    """The report with the edits that SARIF shows, where that was asked for."""
+    if all(output.format != "sarif" for output in settings.outputs):
+        return report
+    from auditor.proposals import proposed
+
+    return proposed(request, report, workings, progress)
 
 
 def _request(settings: Settings) -> AuditRequest:

@@ -220,6 +220,33 @@ Applicability = Literal["safe", "unsafe", "display"]
 """``display``: no edit, the sentence only. A gate that is put in is never ``safe``."""
 
 
+class Replacement(msgspec.Struct, frozen=True):
+    """What stands between two places of a file, replaced by ``text``.
+
+    ``path`` is a report path; lines and columns are 1-based and count code points; the end is
+    excluded, so that equal places are a point where something is put in.
+    """
+
+    path: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    text: str
+
+
+class Proposal(msgspec.Struct, frozen=True):
+    """The fix of a finding as a report offers it: worked out, and not tried on the audit.
+
+    ``how`` says what the edit does; of ``display`` it is the sentence that a person follows.
+    ``replacement`` is None for ``display``, and where positions in the file cannot be told.
+    """
+
+    applicability: Applicability
+    how: str
+    replacement: Replacement | None = None
+
+
 class Fix(msgspec.Struct, frozen=True):
     """What became of the fix of one finding.
 
@@ -380,7 +407,8 @@ class Report(msgspec.Struct, frozen=True):
     """Everything a format needs.
 
     ``upstream`` is None where only serve scripts were held against one tree. ``undecided`` are
-    reasons, short clauses, for which the run cannot be called in order.
+    reasons, short clauses, for which the run cannot be called in order. ``proposals`` are fixes by
+    fingerprint, for the findings for which they were worked out.
     """
 
     tool_version: str
@@ -400,3 +428,4 @@ class Report(msgspec.Struct, frozen=True):
     undecided: tuple[str, ...] = ()
     suppressions: tuple[Suppression, ...] = ()
     baseline: Baseline | None = None
+    proposals: dict[str, Proposal] = {}

@@ -14,6 +14,7 @@ import msgspec
 from auditor import __version__, acceptance, endings, timeline
 from auditor.beside import Beside
 from auditor.checks import CHECKS
+from auditor.checks.view import Norm, View
 from auditor.errors import UsageProblem
 from auditor.model import (
     CONFIDENCES,
@@ -44,7 +45,7 @@ from auditor.repo.snapshot import (
     open_reference,
     open_revision,
 )
-from auditor.rulebook import Rule, Rulebook
+from auditor.rulebook import CheckName, Rule, Rulebook
 from auditor.rulebook import load as load_rules
 from auditor.source.results import ResultStore, content_key
 from auditor.source.store import FactStore
@@ -93,12 +94,30 @@ class AuditRequest(msgspec.Struct, frozen=True):
     instead: Mapping[Path, bytes] = {}
 
 
+class Workings:
+    """What a run leaves behind for who needs more than its report.
+
+    ``key`` stands for the content of all sides; the views and what was learned from them by each
+    check are there only where they were made, and not where the outcome was known.
+    """
+
+    def __init__(self) -> None:
+        self.key = ""
+        self.views: Sequence[View] = ()
+        self.norms: Mapping[CheckName, Norm] = {}
+
+
 def _silent(stage: str, done: int, total: int) -> None:
     """No progress shown."""
 
 
-def run(request: AuditRequest, progress: Progress = _silent) -> Report:
-    """The report of one audit; raises UsageProblem where the request cannot be met."""
+def run(
+    request: AuditRequest, progress: Progress = _silent, workings: Workings | None = None
+) -> Report:
+    """The report of one audit; raises UsageProblem where the request cannot be met.
+
+    ``workings`` are filled.
+    """
     clock = _Clock(progress)
     book = load_rules(request.rules_dirs)
     rules = chosen(book, request.select, request.ignore)
@@ -120,7 +139,7 @@ def run(request: AuditRequest, progress: Progress = _silent) -> Report:
         sides = Sides(snapshots, book.vocabulary, store, clock.stage)
         # Not earlier: what has been read need not be read again to be compared.
         comparison = Beside(compare, alone=alone, patient=True)
-        outcome = _judged(sides, book, rules, request.cache, clock, alone)
+        outcome = _judged(sides, book, rules, request.cache, clock, alone, workings)
     with clock.stage("serve"):
         around = surroundings(fork, [s for s in snapshots[1:] if s.side != "target"])
         read = zip(snapshots, sides.sources, strict=True)
@@ -632,23 +651,27 @@ def _judged(
     cache: Path | None,
     clock: _Clock,
     alone: bool,
+    workings: Workings | None = None,
 ) -> Outcome:
     """From what was read to findings; the first side is the fork."""
+    workings = workings or Workings()
     results = ResultStore(cache, Outcome)
     with clock.stage("recall"):
         names = [f"{s.side}\n{s.ref}\n{s.folder}" for s in sides.snapshots]
         unread = [repr(skipped) for skipped in sorted(_unread(sides.snapshots))]
         about = [book.digest, *(r.id for r in rules), *names, *unread]
-        key = content_key(about, sides.sources)
+        key = workings.key = content_key(about, sides.sources)
         known = results.load(key)
     if known is not None:
         return known
-    outcome = _judge(sides, rules, clock, alone)
+    outcome = _judge(sides, rules, clock, alone, workings)
     results.save(key, outcome)
     return outcome
 
 
-def _judge(sides: Sides, rules: Sequence[Rule], clock: _Clock, alone: bool) -> Outcome:
+def _judge(
+    sides: Sides, rules: Sequence[Rule], clock: _Clock, alone: bool, workings: Workings
+) -> Outcome:
     views = sides.views()
     fork, others = views[0], views[1:]
     hits: list[tuple[Rule, Hit]] = []
@@ -656,6 +679,7 @@ def _judge(sides: Sides, rules: Sequence[Rule], clock: _Clock, alone: bool) -> O
     rules = [rule for rule in rules if rule.check in CHECKS]
     with clock.stage("judge"):
         norms = {name: CHECKS[name].learn(views) for name in sorted({r.check for r in rules})}
+        workings.views, workings.norms = views, norms
         elsewhere = Beside(lambda: defects(rules, norms, others), alone=alone)
         for rule in rules:
             judged = CHECKS[rule.check].judge(rule.params, norms[rule.check], fork)

@@ -95,6 +95,7 @@ def test_the_workflow_fails_a_pull_request_and_shows_why_in_three_places(
     assert lines
     assert all(re.match(r"::(error|warning|notice) ", line) for line in lines)
     assert "gate-after-read" in sarif_rules(demo.fork / "audit.sarif")
+    assert '"fixes"' in (demo.fork / "audit.sarif").read_text()
     assert summary.read_text().startswith("## audit: 8 findings at or above high")
     assert json.loads((demo.fork / "audit.json").read_text())["summary"]["exit_status"] == 1
 

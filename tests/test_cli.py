@@ -32,7 +32,10 @@ class Pipeline:
         self.requests: list[pipeline.AuditRequest] = []
 
     def __call__(
-        self, request: pipeline.AuditRequest, progress: Callable[[str, int, int], None]
+        self,
+        request: pipeline.AuditRequest,
+        progress: Callable[[str, int, int], None],
+        workings: pipeline.Workings,
     ) -> Report:
         self.requests.append(request)
         progress("extract", 1, 2)
@@ -319,7 +322,7 @@ import sys
 from formats.sample import full_report
 from auditor import cli, pipeline
 
-def run(request, progress):
+def run(request, progress, workings):
     progress("extract", 1, 2)
     return full_report()
 

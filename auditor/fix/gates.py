@@ -19,6 +19,8 @@ from auditor.fix.written import (
     Written,
     attributes_of,
     awaits,
+    commented,
+    computes,
     core,
     equal_statements,
     free_names,
@@ -127,7 +129,11 @@ class Gates:
             except Unfit as problem:
                 if str(problem):
                     reasons.append(str(problem))
-        raise Unfit("; ".join(dict.fromkeys(reasons)) or "no sibling's wait can be written here")
+            except cst.CSTValidationError:
+                reasons.append("it cannot be written here")
+        # Way after way often fails for one reason, which the first has told.
+        told = [r for n, r in enumerate(reasons) if not r.endswith(tuple(reasons[:n]))]
+        raise Unfit("; ".join(told) or "no sibling's wait can be written here")
 
     # -- ways ------------------------------------------------------------------------------------
 
@@ -168,7 +174,9 @@ class Gates:
                     self._in_reach(gap, gate, mine, theirs)
                 kept = frozenset().union(*map(core, gates))
                 own = mine.waits(self._lines(self.fork, gap.function, gap))
-                body = mine.without([w for w in own if core(w) <= kept], mine.block)
+                about = _name(gap.gate.split("."))
+                gone = [mine.guards(w, about) for w in own if core(w) <= kept]
+                body = mine.without(gone, mine.block)
                 edit = mine.edit(restored(body, theirs.block, gates, mine.unit))
                 if edit.text.strip() or edit.end > edit.start:
                     verb = "takes over" if view.side == "target" else "puts back"
@@ -179,11 +187,14 @@ class Gates:
         """The function's own wait, before what it reads too early."""
         mine = self.written(self.fork, gap.function)
         waits = mine.waits(self._lines(self.fork, gap.function, gap))
+        about = _name(gap.gate.split("."))
         for wait in waits:
-            told = mine.guards(wait, _name(gap.gate.split(".")))
-            same = [w for w in waits if core(w) == core(told)]
+            told = mine.guards(wait, about)
+            # Conditions of its own that ask for something else stay where they do more than look.
+            same = [mine.guards(w, about) for w in waits if core(w) == core(told)]
             local = free_names(told) & mine.locals
             moved = self._spelled_by_siblings(gap, mine, told) or mine.adopted(told)
+            moved = commented(moved, told)
             if not local:
                 body = mine.without(same, mine.with_wait(moved, 0))
             elif local <= mine.bound_before(gap.line):
@@ -235,12 +246,23 @@ class Gates:
         if base is None:
             raise Unfit("the overridden method is not in the tree")
         given = self.written(self.fork, base)
-        if [_declared(p) for p in given.parameters] != [_declared(p) for p in mine.parameters]:
+        if not _receiver(gap.function, mine):
+            raise Unfit("a static method has nothing to ask super() by")
+        if _decorators(given) - {"classmethod"} or given.yields:
+            raise Unfit("that a call of the overridden method runs it is not known")
+        if given.node.asynchronous is not None and mine.node.asynchronous is None:
+            raise Unfit("the overridden method is asynchronous, and this function is not")
+        same = [_declared(p) for p in given.parameters] == [_declared(p) for p in mine.parameters]
+        if not same or list(map(bool, given.collects)) != list(map(bool, mine.collects)):
             raise Unfit("the overridden method takes other arguments")
-        names = mine.parameter_names[1:]
         keywords = {p.name.value for p in mine.node.params.kwonly_params}
-        arguments = ", ".join(f"{name}={name}" if name in keywords else name for name in names)
-        call = cst.parse_statement(f"super().{mine.name}({arguments})")
+        told = [f"{name}={name}" if name in keywords else name for name in mine.parameter_names[1:]]
+        first, rest = mine.collects
+        at = len(told) - len(keywords)
+        told[at:at] = [f"*{first}"] if first else []
+        told += [f"**{rest}"] if rest else []
+        prefix = "await " if given.node.asynchronous is not None else ""
+        call = cst.parse_statement(f"{prefix}super().{mine.name}({', '.join(told)})")
         assert isinstance(call, cst.SimpleStatementLine)
         edit = mine.edit(mine.with_wait(mine.adopted(call), 0))
         how = f"calls super().{mine.name} first, which waits"
@@ -283,12 +305,12 @@ class Gates:
     # -- siblings --------------------------------------------------------------------------------
 
     def _siblings(self, gap: Gap) -> list[tuple[View, Function]]:
-        """Who waits, nearest first: on the fork, in the class, the same buffer, by the same key."""
+        """Who waits, nearest first: on the fork, in order itself, in the class, by the same key."""
         told = list(gap.siblings)
         if gap.function.owner is not None:
             for key in self.fork.index.classes[gap.function.owner].mro:
                 told += [s for s in self.norm.siblings.by_class.get(key[1], ()) if s.path == key[0]]
-        keys = self._keys(gap)
+        keys, gaps = self._keys(gap), self.gaps()
         rows: dict[tuple[int, str, str], tuple[tuple[int, ...], View, Function]] = {}
         for place, sibling in enumerate(told):
             view = next(v for v in self.views if v.side == sibling.side)
@@ -301,6 +323,7 @@ class Gates:
                 distance = abs(function.facts.line - gap.function.facts.line)
                 rank = (
                     view is not self.fork,
+                    view is self.fork and (function.path, function.facts.qualname) in gaps,
                     place >= len(gap.siblings),
                     function.owner != gap.function.owner,
                     function.path != gap.function.path,
@@ -348,6 +371,11 @@ class Gates:
         for name in sorted(computed):
             if name in changed or (name not in shared and name not in theirs.parameter_names):
                 raise Unfit(f"it waits by {name}, which it has computed before")
+        after = [mapped(statement) for statement in theirs.statements[len(before) :]]
+        for own in mine.until(gap.line, position):
+            rebound = sorted(free_names(moved) & mine.bound_by([own]) & {*mine.parameter_names})
+            if rebound and not computes(after, own):
+                raise Unfit(f"{rebound[0]} is given another value here before the read")
         return mine.with_wait(moved, position)
 
     def _mapping(
@@ -395,6 +423,8 @@ class Gates:
         keys = sorted(self._keys(gap) & set(mine.parameter_names))
         if len(keys) != 1:
             raise Unfit(f"nothing here is its {name}")
+        if mine.takes_apart(keys[0]):
+            raise Unfit(f"{keys[0]} is more than its {name}")
         told = {theirs.annotation(name), mine.annotation(keys[0])} - {""}
         if len(told) > 1 or attributes_of(wait, name):
             raise Unfit(f"its {name} is of another kind than {keys[0]}")
@@ -561,6 +591,12 @@ def _receiver(function: Function, written: Written) -> str:
     if function.owner is None or "staticmethod" in function.facts.decorators:
         return ""
     return written.parameter_names[0] if written.parameter_names else ""
+
+
+def _decorators(written: Written) -> set[str]:
+    """The decorators of a function, those that are no plain name as empty text."""
+    found = (decorator.decorator for decorator in written.node.decorators)
+    return {node.value if isinstance(node, cst.Name) else "" for node in found}
 
 
 def _declared(parameter: cst.Param) -> tuple[str, bool]:

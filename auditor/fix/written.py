@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import textwrap
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
@@ -17,6 +17,10 @@ from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 from auditor.fix.text import LINE_END, Edit, Source, Unfit, narrowed
 
 Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
+
+_BARE = cst.TrailingWhitespace()
+_DEEPEST = 500
+"""Operands of one ``and`` or dots of one name; libcst takes some 4,000 of them on 8 MB of stack."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,8 @@ class Written:
         if found is None:
             raise Unfit(f"{qualname} is not where it was at line {line}")
         node, depth = found
+        if _overflows(node):
+            raise Unfit("the function is nested too deeply to be rewritten")
         first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
         start = source.starts[first - 1]
         text = source.text[start : source.starts[node.end_lineno or node.lineno]]
@@ -95,6 +101,25 @@ class Written:
         """Their names."""
         return tuple(parameter.name.value for parameter in self.parameters)
 
+    @property
+    def collects(self) -> tuple[str, str]:
+        """The names of ``*args`` and ``**kwargs``, empty without."""
+        star, rest = self.node.params.star_arg, self.node.params.star_kwarg
+        return star.name.value if isinstance(
+            star, cst.Param
+        ) else "", rest.name.value if rest else ""
+
+    @cached_property
+    def yields(self) -> bool:
+        """Whether it is a generator."""
+
+        def search(node: cst.CSTNode) -> bool:
+            if isinstance(node, cst.FunctionDef | cst.ClassDef | cst.Lambda):
+                return False
+            return isinstance(node, cst.Yield) or any(map(search, node.children))
+
+        return search(self.node.body)
+
     @cached_property
     def locals(self) -> frozenset[str]:
         """The names that the body binds."""
@@ -106,6 +131,23 @@ class Written:
             if parameter.name.value == name and parameter.annotation is not None:
                 return self.module.code_for_node(parameter.annotation.annotation)
         return ""
+
+    def takes_apart(self, name: str) -> bool:
+        """Whether a name is asked for an attribute or an item, called, or gone through."""
+
+        def search(node: cst.CSTNode) -> bool:
+            held: cst.CSTNode | None = None
+            if isinstance(node, cst.Attribute | cst.Subscript):
+                held = node.value
+            elif isinstance(node, cst.Call):
+                held = node.func
+            if isinstance(held, cst.Name) and held.value == name:
+                return True
+            if isinstance(node, cst.For | cst.CompFor) and name in _used(node.iter):
+                return True
+            return any(map(search, node.children))
+
+        return search(self.node.body)
 
     @cached_property
     def statements(self) -> list[Statement]:
@@ -194,6 +236,10 @@ class Written:
         """The names that whole statements of the body bind before a line."""
         return self.bound_by([s for s in self.statements if self.lines(s)[1] < line])
 
+    def until(self, line: int, position: int) -> list[Statement]:
+        """The statements from the ``position``-th on that begin at a line or before it."""
+        return [s for s in self.statements[position:] if self.lines(s)[0] <= line]
+
     # -- editing ---------------------------------------------------------------------------------
 
     def edit(self, body: cst.BaseSuite) -> Edit:
@@ -212,6 +258,13 @@ class Written:
         """The body with a wait before its ``position``-th statement after the docstring."""
         body = list(self.block.body)
         at = position + self.has_docstring
+        first = body[0]
+        if position == 0 and self.has_docstring and isinstance(first, cst.SimpleStatementLine):
+            # What shares the docstring's line comes after the wait.
+            if len(first.body) > 1:
+                told = first.body[0].with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
+                rest = first.with_changes(body=first.body[1:], leading_lines=())
+                body[:1] = [first.with_changes(body=[told], trailing_whitespace=_BARE), rest]
         body.insert(at, wait)
         return self.block.with_changes(body=body)
 
@@ -246,6 +299,12 @@ class Written:
     def without(self, waits: Collection[Statement], body: cst.IndentedBlock) -> cst.IndentedBlock:
         """A body of this function without some of its statements."""
         return cast("cst.IndentedBlock", body.visit(_Moved(waits)))
+
+
+def commented(wait: Statement, like: Statement) -> Statement:
+    """A wait with the comments that stand above another statement."""
+    told = [line for line in like.leading_lines if line.comment is not None]
+    return wait.with_changes(leading_lines=told)
 
 
 def core(statement: cst.CSTNode) -> frozenset[str]:
@@ -350,6 +409,21 @@ def equal_statements(left: Statement, right: Statement) -> bool:
     return _same(left) == _same(right)
 
 
+def computes(statements: Iterable[Statement], own: Statement) -> bool:
+    """Whether one of the statements is the same, or uses the value that it gives to a name."""
+    wanted = {_same(own)}
+    parts = own.body if isinstance(own, cst.SimpleStatementLine) else ()
+    if len(parts) == 1 and isinstance(parts[0], cst.Assign) and len(parts[0].targets) == 1:
+        if isinstance(parts[0].targets[0].target, cst.Name):
+            wanted.add(_same(parts[0].value))
+
+    def within(node: cst.CSTNode) -> bool:
+        told = isinstance(node, Statement | cst.BaseExpression)
+        return (told and _same(node) in wanted) or any(map(within, node.children))
+
+    return any(map(within, statements))
+
+
 def _same(node: cst.CSTNode) -> str:
     plain = node.with_changes(leading_lines=[]) if isinstance(node, Statement) else node
     code = cst.Module([]).code_for_node(plain)
@@ -414,6 +488,10 @@ def _bound(node: cst.CSTNode) -> Iterator[str]:
         yield from _used(node.target)
     elif isinstance(node, cst.AsName | cst.CompFor):
         yield from _used(node.name if isinstance(node, cst.AsName) else node.target)
+    elif isinstance(node, cst.MatchAs | cst.MatchStar) and node.name is not None:
+        yield node.name.value
+    elif isinstance(node, cst.MatchMapping) and node.rest is not None:
+        yield node.rest.value
     elif isinstance(node, cst.ImportAlias) and isinstance(node.name, cst.Name):
         yield node.name.value
     elif isinstance(node, cst.FunctionDef | cst.ClassDef):
@@ -421,6 +499,23 @@ def _bound(node: cst.CSTNode) -> Iterator[str]:
         return
     for child in node.children:
         yield from _bound(child)
+
+
+def _overflows(function: ast.AST) -> bool:
+    """Whether libcst could run out of stack, which no exception tells.
+
+    Other nesting ends with an exception, here or when the file is parsed.
+    """
+    for node in ast.walk(function):
+        if isinstance(node, ast.BoolOp) and len(node.values) > _DEEPEST:
+            return True
+        dotted = node.names if isinstance(node, ast.Import | ast.ImportFrom) else ()
+        module = node.module if isinstance(node, ast.ImportFrom) else None
+        if max((n.count(".") for n in (module or "", *(a.name for a in dotted))), default=0) > (
+            _DEEPEST
+        ):
+            return True
+    return False
 
 
 def _body_indent(node: cst.FunctionDef, module: cst.Module) -> str:

@@ -194,6 +194,10 @@ def _finding_lines(
             line = saved["line"]
             yield from _source(_Place(saved["path"], saved["symbol"], line, line), roots, paint)
     yield ""
+    if finding["disposition"] == "active" and finding["applicability"] != "display":
+        unsafe = "" if finding["applicability"] == "safe" else " --unsafe"
+        may = "" if finding["applicability"] else ", where one can be made"
+        yield f"An edit{may}: audit fix --rule {finding['rule']}{unsafe} --diff"
     yield f"The rule: audit explain {finding['rule']}"
 
 

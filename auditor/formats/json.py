@@ -15,6 +15,7 @@ from auditor.formats.verdict import FailOn, Status, Verdict
 from auditor.model import (
     ORIGINS,
     SEVERITIES,
+    Applicability,
     Baseline,
     Category,
     ChangeStatus,
@@ -24,6 +25,7 @@ from auditor.model import (
     Finding,
     Launch,
     Origin,
+    Proposal,
     Reach,
     Repair,
     Report,
@@ -112,7 +114,11 @@ class RepairRecord(TypedDict):
 
 
 class FindingRecord(TypedDict):
-    """A defect at a place; ``path`` is relative to the fork's root, lines are 1-based."""
+    """A defect at a place; ``path`` is relative to the fork's root, lines are 1-based.
+
+    ``applicability`` is that of the edit which ``audit fix`` would try, ``display`` without one; it
+    is null where that was not worked out, as only formats that show edits need it.
+    """
 
     rule: str
     category: Category
@@ -132,6 +138,7 @@ class FindingRecord(TypedDict):
     symbol: str
     message: str
     fix: str
+    applicability: Applicability | None
     evidence: list[EvidenceRecord]
     fingerprint: str
     disposition: Disposition
@@ -317,7 +324,10 @@ def document(report: Report, verdict: Verdict, tables: Tables | None = None) -> 
             "behind": changes.behind,
             "history_note": changes.history_note,
         },
-        "findings": [_finding(finding) for finding in sorted(report.findings, key=place)],
+        "findings": [
+            _finding(finding, report.proposals.get(finding.fingerprint))
+            for finding in sorted(report.findings, key=place)
+        ],
         "checked": [
             {
                 "category": checked.category,
@@ -409,7 +419,7 @@ def _closed(node: Any) -> Any:
     return closed
 
 
-def _finding(finding: Finding) -> FindingRecord:
+def _finding(finding: Finding, proposal: Proposal | None) -> FindingRecord:
     hit, where = finding.hit, finding.hit.where
     return {
         "rule": finding.rule,
@@ -430,11 +440,20 @@ def _finding(finding: Finding) -> FindingRecord:
         "symbol": where.symbol.qualname,
         "message": hit.message,
         "fix": hit.fix,
+        "applicability": _applicability(finding, proposal),
         "evidence": [_evidence(evidence) for evidence in hit.evidence],
         "fingerprint": finding.fingerprint,
         "disposition": finding.disposition,
         "disposition_reason": finding.disposition_reason,
     }
+
+
+def _applicability(finding: Finding, proposal: Proposal | None) -> Applicability | None:
+    if proposal is not None:
+        return proposal.applicability
+    # Functions are rewritten, and words of scripts that a check knows another spelling of.
+    editable = finding.hit.rewrite is not None or finding.hit.where.symbol.qualname
+    return None if editable else "display"
 
 
 def _written_at(suppression: Suppression) -> tuple[str, int, int, tuple[str, ...]]:

@@ -18,7 +18,16 @@ import msgspec
 from auditor.formats.order import HOW_TO_SHOW, place, rank
 from auditor.formats.text import count, encodable, printable
 from auditor.formats.verdict import Verdict
-from auditor.model import Evidence, Finding, Report, Severity, SideInfo, Skipped
+from auditor.model import (
+    Evidence,
+    Finding,
+    Proposal,
+    Replacement,
+    Report,
+    Severity,
+    SideInfo,
+    Skipped,
+)
 from auditor.rulebook import Rule
 
 Json = dict[str, Any]
@@ -52,7 +61,7 @@ _NOTIFICATIONS = {
     "undecided": "The run cannot be called in order",
     "warning": "Something about the run that a reader should know",
     "hidden": "Findings that filters left out",
-    "limit": "What was left out to keep within the limits of code scanning",
+    "limit": "What was left out to keep within the limits of code scanning, or of time",
 }
 _CWE = re.compile(r"https://cwe\.mitre\.org/data/definitions/(\d+)\.html")
 _META = re.compile(r"[\\\[\]{}]")
@@ -108,7 +117,7 @@ def _log(
             listed[finding.rule] = _unlisted(finding)
             descriptors.append(_rule(listed[finding.rule]))
     index = {rule_id: number for number, rule_id in enumerate(listed)}
-    make = _Results(listed, index, report.baseline is not None, configured)
+    make = _Results(listed, index, report.baseline is not None, configured, report.proposals)
     results = collect(make.result(finding) for finding in sorted(findings, key=place))
     run: Json = {
         "tool": {
@@ -137,7 +146,7 @@ def _log(
                 "exitCodeDescription": printable(verdict.line()),
                 "toolExecutionNotifications": [
                     *_notifications(report, verdict),
-                    *_cuts(len(report.findings) - len(findings), make.unlocated),
+                    *_cuts(len(report.findings) - len(findings), make.unlocated, _unfixed(report)),
                 ],
             }
         ],
@@ -159,12 +168,14 @@ class _Results:
         index: Mapping[str, int],
         compared: bool,
         configured: Collection[tuple[str, str]],
+        proposals: Mapping[str, Proposal],
     ) -> None:
         """``compared`` to a baseline; ``configured`` are rule and reason of suppressions."""
         self.rules = rules
         self.index = index
         self.compared = compared
         self.configured = configured
+        self.proposals = proposals
         self.unlocated = 0
         self.artifacts: dict[str, Json] = {}
 
@@ -229,7 +240,29 @@ class _Results:
             result["baselineState"] = "unchanged" if known else "new"
         if finding.disposition == "suppressed":
             result["suppressions"] = [self.suppression(finding)]
+        proposal = self.proposals.get(finding.fingerprint)
+        if proposal is not None:
+            result["properties"]["applicability"] = proposal.applicability
+            if proposal.replacement is not None:
+                result["fixes"] = [self.fix(proposal, proposal.replacement)]
         return result
+
+    def fix(self, proposal: Proposal, replacement: Replacement) -> Json:
+        region = {
+            "startLine": replacement.line,
+            "startColumn": replacement.column,
+            "endLine": replacement.end_line,
+            "endColumn": replacement.end_column,
+        }
+        change: Json = {"deletedRegion": region}
+        if replacement.text:
+            change["insertedContent"] = {"text": replacement.text}
+        place = self.artifact(replacement.path)
+        return {
+            "description": {"text": plain(proposal.how)},
+            "artifactChanges": [{"artifactLocation": place, "replacements": [change]}],
+            "properties": {"applicability": proposal.applicability},
+        }
 
     def suppression(self, finding: Finding) -> Json:
         outside = (finding.rule, finding.disposition_reason) in self.configured
@@ -407,12 +440,18 @@ def _skipped(skipped: Skipped) -> Json:
     text = f"{skipped.side}, {skipped.stage}: {skipped.path} — {skipped.reason}"
     notification = _notification("skipped", "warning", text)
     if skipped.side == "fork" and skipped.path:
-        artifact = _Results({}, {}, False, ()).artifact(skipped.path)
+        artifact = _Results({}, {}, False, (), {}).artifact(skipped.path)
         notification["locations"] = [{"physicalLocation": {"artifactLocation": artifact}}]
     return notification
 
 
-def _cuts(results: int, locations: int) -> Iterator[Json]:
+def _unfixed(report: Report) -> int:
+    """How many findings have no word on their fix, though others have."""
+    active = (f.fingerprint for f in report.findings if f.disposition == "active")
+    return sum(mark not in report.proposals for mark in active) if report.proposals else 0
+
+
+def _cuts(results: int, locations: int, fixes: int) -> Iterator[Json]:
     if results:
         told = f"{count(results, 'finding')} left out, the least severe: code scanning takes"
         told += f" {MOST_RESULTS:,} results and {LARGEST_UPLOAD // 2**20} MiB at most"
@@ -420,6 +459,10 @@ def _cuts(results: int, locations: int) -> Iterator[Json]:
     if locations:
         told = f"{count(locations, 'place')} of evidence left out: code scanning takes"
         yield _notification("limit", "note", f"{told} {MOST_LOCATIONS:,} for a finding")
+    if fixes:
+        told = f"no edit was worked out for {count(fixes, 'finding')}, the least severe;"
+        told += " audit fix does that"
+        yield _notification("limit", "note", told)
 
 
 def _notification(name: str, level: str, text: str) -> Json:

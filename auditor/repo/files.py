@@ -192,6 +192,8 @@ class DiskFiles:
         for name in names:
             if self._instead:
                 path = self.path(name)
+                if path is not None and path.is_symlink():
+                    path = path.resolve()
                 if path in self._instead:
                     yield self._instead[path]
                     continue

@@ -77,9 +77,11 @@ def marks(path: str, comments: Sequence[Comment], theirs: Collection[str]) -> It
 
 def _ids(listed: str, column: int) -> Iterator[tuple[str, int]]:
     at = 1
+    named: set[str] = set()
     for part in listed[1:-1].split(",")[:_MOST_RULES]:
         name = part.strip()
-        if name:
+        if name and name not in named:
+            named.add(name)
             yield name[:100], column + at + len(part) - len(part.lstrip())
         at += len(part) + 1
 

@@ -126,7 +126,7 @@ def test_a_baseline_accepts_too(fork: Path, tmp_path: Path) -> None:
     ("options", "told"),
     [
         (["--rule", "no-such-rule"], "no-such-rule"),
-        (["--rev", "v0.5.9"], "revision"),
+        (["--rev", "v0.5.9"], "--rev"),
         (["--upstream", "v9"], "v9"),
     ],
 )

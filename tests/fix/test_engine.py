@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -14,6 +17,7 @@ from auditor.errors import UsageProblem
 from auditor.fix import engine
 from auditor.fix.engine import Plan, settle, write
 from auditor.fix.text import Edit, Source, Unfit
+from auditor.fix.written import Written
 from auditor.model import Finding, Hit, Location, Origin, Symbol
 from auditor.pipeline import AuditRequest
 from auditor.repair import repair
@@ -227,6 +231,17 @@ def test_a_file_behind_a_link_is_told_and_left(tmp_path: Path) -> None:
     assert (fork / "elsewhere" / "pool.py").read_text() == HEAD + OPEN
 
 
+def test_a_file_behind_a_link_is_fixed_with_the_one_that_it_leads_to(tmp_path: Path) -> None:
+    fork = write_tree(tmp_path / "fork", {"sglang/srt/mem_cache/real.py": HEAD + OPEN})
+    (fork / POOL).symlink_to("real.py")
+    done = repair(AuditRequest(root=fork, upstream=str(fork)), unsafe=True)
+    assert len(done.fixes) == 2
+    assert done.complete
+    assert [path for path, _, _ in done.changes] == ["sglang/srt/mem_cache/real.py"]
+    assert (fork / POOL).is_symlink()
+    assert (fork / POOL).read_text().count("wait_until") == 3
+
+
 def test_a_fix_that_leads_to_another_finding_is_rolled_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,6 +291,50 @@ def test_deep_nesting_ends_in_a_reason_or_a_fix(tmp_path: Path, depth: int) -> N
         assert after.count("wait_until") == 3
     else:
         assert (only.applicability, after) == ("display", text)
+
+
+@pytest.mark.parametrize(
+    "chain",
+    [
+        "if x" + " and x" * 20_000 + ": pass",
+        "y = 1" + " or 1" * 20_000,
+        "y = [1 for x in y if 1" + " and 1" * 20_000 + "]",
+        "import a" + ".a" * 20_000,
+        "from a" + ".a" * 20_000 + " import x",
+    ],
+    ids=["and", "or", "within an expression", "import", "from"],
+)
+def test_what_libcst_has_no_stack_for_is_refused(chain: str) -> None:
+    source = Source.of_python(f"class A:\n    def f(self, x, y):\n        {chain}\n".encode())
+    with pytest.raises(Unfit, match="nested too deeply"):  # the process would die of it
+        Written.of(source, "A.f", 2)
+
+
+@pytest.mark.parametrize("form", ["fix", "sarif"])
+@pytest.mark.parametrize("where", ["here", "in its siblings"])
+def test_a_hostile_function_does_not_end_the_process(tmp_path: Path, where: str, form: str) -> None:
+    chain = "        import a" + ".a" * 20_000 + "\n"
+    before = "        return" if where == "here" else "        if self.counter"
+    text = HEAD + OPEN.replace(before, chain + before)
+    text = text.replace(before, chain + before) if where != "here" else text
+    fork = write_tree(tmp_path / "fork", {POOL: text})
+    out = tmp_path / "a.sarif"
+    options = ["fix", "--unsafe"] if form == "fix" else ["-o", f"sarif={out}"]
+    done = subprocess.run(
+        [sys.executable, "-m", "auditor", *options, "-C", fork, "--upstream", fork],
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == ""
+    assert (fork / POOL).read_text() == text
+    if form == "fix":
+        assert done.returncode == 1
+        assert "nested too deeply" in done.stdout
+    else:
+        [result] = json.loads(out.read_bytes())["runs"][0]["results"]
+        assert result["properties"]["applicability"] == "display"
 
 
 def test_an_invalid_escape_of_the_fork_is_not_warned_of(

@@ -104,6 +104,29 @@ def test_decorators_and_docstrings_come_before_the_wait(tmp_path: Path) -> None:
     assert fixed(tmp_path, HEAD + before).decode() == HEAD + after
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            '(self, layer_id): "doc"; return self.pages[layer_id]  # why\n',
+            f'(self, layer_id):\n        "doc"\n{WAIT}        return self.pages[layer_id]  # why\n',
+        ),
+        (
+            '(self, layer_id):\n        # above\n        ""; x = 1; return self.pages[layer_id]',
+            (
+                '(self, layer_id):\n        # above\n        ""\n'
+                f"{WAIT}        x = 1; return self.pages[layer_id]"
+            ),
+        ),
+    ],
+)
+def test_what_shares_a_line_with_a_docstring_comes_after_the_wait(
+    tmp_path: Path, before: str, after: str
+) -> None:
+    head = HEAD + "\n    def get_mean"
+    assert fixed(tmp_path, head + before).decode() == head + after
+
+
 def test_a_method_of_a_class_within_a_class(tmp_path: Path) -> None:
     lines = (HEAD + OPEN).partition("class PagePool")
     nested = "".join(

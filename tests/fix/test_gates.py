@@ -48,6 +48,27 @@ def test_ungated_buffer_read_gets_the_wait_of_the_nearest_sibling(tmp_path: Path
     assert clean((POOL, HEAD + after))
 
 
+def test_a_sibling_that_is_out_of_order_itself_is_copied_last(tmp_path: Path) -> None:
+    late = method(
+        """
+        def get_late(self, layer_id):
+            found = self.pages[layer_id - self.first].mean()
+            if self.counter is not None:
+                self.counter.wait_until(layer_id - self.first)
+            return found
+        """
+    )
+    open_read = method(
+        "def get_mean(self, layer_id):\n    return self.pages[layer_id - self.first].mean()"
+    )
+    done = fix(tmp_path, {POOL: HEAD + late + open_read})
+    told = {f.finding.hit.where.symbol.qualname: f.how for f in done.fixes}
+    assert told == {
+        "PagePool.get_late": "moves the wait before the read",
+        "PagePool.get_mean": "waits as PagePool.get_page_slots does",
+    }
+
+
 def test_the_parameter_is_called_as_this_function_calls_it(tmp_path: Path) -> None:
     before = HEAD + method(
         """
@@ -129,6 +150,75 @@ def test_the_wait_keeps_what_its_siblings_do_before_it(tmp_path: Path) -> None:
         """
     )
     assert fixed(tmp_path, head + before).decode() == head + after
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "layer_id = layer_id + 1",
+        "layer_id += 1",
+        "layer_id, other = layer_id + 1, 2",
+        "if layer_id is None:\n        layer_id = 0",
+        "try:\n        pass\n    except ValueError as layer_id:\n        pass",
+        "match self.first:\n        case [1, layer_id]:\n            pass",
+        "match self.first:\n        case [1, *layer_id]:\n            pass",
+        'match self.first:\n        case {"a": 1, **layer_id}:\n            pass',
+    ],
+)
+def test_a_wait_by_a_name_that_means_something_else_here_is_not_written(
+    tmp_path: Path, before: str
+) -> None:
+    body = f"    {before}\n    return self.pages[layer_id].mean()"
+    text = HEAD + method(f"def get_mean(self, layer_id):\n{body}")
+    [only] = fix(tmp_path, {POOL: text}).fixes
+    assert (only.applicability, only.state) == ("display", "none")
+    assert only.reason.endswith("layer_id is given another value here before the read")
+    assert (tmp_path / "fork" / POOL).read_text() == text
+
+
+@pytest.mark.parametrize(
+    "before_read", ["layer_id = layer_id - self.first", "at = layer_id - self.first; layer_id = at"]
+)
+def test_what_a_sibling_computes_after_its_wait_may_come_after_it_here_too(
+    tmp_path: Path, before_read: str
+) -> None:
+    first = "        return self.pages[layer_id - self.first]"
+    head = HEAD.replace(first, f"        {before_read}\n        return self.pages[layer_id]")
+    before = method(
+        """
+        def get_mean(self, layer_id):
+            layer_id = layer_id - self.first
+            return self.pages[layer_id].mean()
+        """
+    )
+    after = method(
+        """
+        def get_mean(self, layer_id):
+            if self.counter is not None:
+                self.counter.wait_until(layer_id - self.first)
+            layer_id = layer_id - self.first
+            return self.pages[layer_id].mean()
+        """
+    )
+    assert fixed(tmp_path, head + before).decode() == head + after
+
+
+def test_a_name_that_changes_after_the_read_is_no_matter(tmp_path: Path) -> None:
+    before = HEAD + method(
+        """
+        def get_mean(self, layer_id):
+            found = self.pages[layer_id - self.first]
+            layer_id = 0
+            return found[layer_id]
+        """
+    )
+    after = before.replace(
+        "        found =",
+        "        if self.counter is not None:\n"
+        "            self.counter.wait_until(layer_id - self.first)\n"
+        "        found =",
+    )
+    assert fixed(tmp_path, before).decode() == after
 
 
 def test_where_no_sibling_wait_can_be_written_nothing_is_edited(tmp_path: Path) -> None:
@@ -383,6 +473,81 @@ class BoardPool(PagePool):
 """
 
 
+def test_what_is_said_of_a_wait_moves_with_it(tmp_path: Path) -> None:
+    before = method(
+        """
+        def get_mean(self, layer_id):
+            # the rows
+            found = self.pages[layer_id - self.first].mean()
+
+            # before anybody
+            # sees them
+            if self.counter is not None:
+                self.counter.wait_until(layer_id - self.first)
+            # done
+            return found
+        """
+    )
+    after = method(
+        """
+        def get_mean(self, layer_id):
+            # before anybody
+            # sees them
+            if self.counter is not None:
+                self.counter.wait_until(layer_id - self.first)
+            # the rows
+            found = self.pages[layer_id - self.first].mean()
+            # done
+            return found
+        """
+    )
+    assert fixed(tmp_path, HEAD + before).decode() == HEAD + after
+
+
+def test_a_condition_that_does_more_than_look_stays_without_its_wait(tmp_path: Path) -> None:
+    before = method(
+        """
+        def get_mean(self, layer_id, flag):
+            # counts
+            if self.count(flag):
+                if self.counter is not None:
+                    self.counter.wait_until(layer_id - self.first)
+            return self.pages[layer_id - self.first].mean()
+        """
+    )
+    after = method(
+        """
+        def get_mean(self, layer_id, flag):
+            if self.counter is not None:
+                self.counter.wait_until(layer_id - self.first)
+            # counts
+            if self.count(flag):
+                pass
+            return self.pages[layer_id - self.first].mean()
+        """
+    )
+    assert fixed(tmp_path, HEAD + before).decode() == HEAD + after
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "return [self.pages[layer - self.first] for layer in wanted]",
+        "return [self.pages[layer - self.first] for _, layer in enumerate(wanted)]",
+        "for layer in wanted:\n        last = self.pages[layer - self.first]\n    return last",
+        "return self.pages[wanted.number - self.first].mean()",
+        "return self.pages[wanted[0] - self.first].mean()",
+        "return self.pages[wanted() - self.first].mean()",
+    ],
+)
+def test_what_holds_more_than_an_index_is_not_waited_by(tmp_path: Path, read: str) -> None:
+    text = HEAD + method(f"def get_mean(self, wanted):\n    {read}")
+    [only] = fix(tmp_path, {POOL: text}, confidence="low").fixes
+    assert (only.applicability, only.state) == ("display", "none")
+    assert only.reason.endswith("wanted is more than its layer_id")
+    assert (tmp_path / "fork" / POOL).read_text() == text
+
+
 def test_override_drops_gate_is_fixed_once_for_all_that_read_through_it(tmp_path: Path) -> None:
     done = fix(tmp_path, {POOL: HEAD, BOARD: SUBCLASS.format(wait="")})
     assert {f.finding.hit.where.symbol.qualname: f.state for f in done.fixes} == {
@@ -430,6 +595,93 @@ def test_override_calls_super_where_nobody_has_a_wait_to_copy(tmp_path: Path) ->
         "        super().get_pages(layer_id)\n        return self.pages[layer_id].flip(0)",
     )
     assert fixed(tmp_path, pool).decode() == after
+
+
+OVERRIDDEN = """\
+import functools
+
+import torch
+
+
+class PagePool:
+    def __init__(self, layers, slots):
+        self.counter = None
+        self.first = 0
+        self.pages = [torch.zeros(slots) for _ in range(layers)]
+
+    def attach_counter(self, counter):
+        self.counter = counter
+
+{base}
+        place = layer_id - self.first
+        if self.counter is not None:
+            self.counter.wait_until(place)
+        {gives} self.pages[place]
+
+
+class BoardPool(PagePool):
+{own}
+        return self.pages[layer_id].flip(0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("base", "own", "call"),
+    [
+        ("    async def get(self, layer_id):", None, "await super().get(layer_id)"),
+        (
+            "    @classmethod\n    def get(self, layer_id):",
+            None,
+            "super().get(layer_id)",
+        ),
+        (
+            "    def get(self, layer_id, *more, flag=1, **rest):",
+            "    def get(self, layer_id, *others, flag=1, **kwargs):",
+            "super().get(layer_id, *others, flag=flag, **kwargs)",
+        ),
+        (
+            "    def get(self, layer_id, /, *, flag):",
+            None,
+            "super().get(layer_id, flag=flag)",
+        ),
+        (
+            "    def get(self, layer_id):",
+            "    async def get(self, layer_id):",
+            "super().get(layer_id)",
+        ),
+    ],
+)
+def test_super_is_called_as_the_overridden_method_must_be(
+    tmp_path: Path, base: str, own: str | None, call: str
+) -> None:
+    text = OVERRIDDEN.format(base=base, own=own or base, gives="return")
+    last = "        return self.pages[layer_id].flip(0)"
+    assert fixed(tmp_path, text).decode() == text.replace(last, f"        {call}\n{last}")
+
+
+@pytest.mark.parametrize(
+    ("base", "own", "gives"),
+    [
+        ("    @property\n    def get(self, layer_id=0):", None, "return"),
+        ("    @functools.cached_property\n    def get(self, layer_id=0):", None, "return"),
+        ("    @functools.wraps(print)\n    def get(self, layer_id):", None, "return"),
+        ("    def get(self, layer_id):", None, "yield"),
+        ("    async def get(self, layer_id):", None, "yield"),
+        ("    async def get(self, layer_id):", "    def get(self, layer_id):", "return"),
+        ("    def get(self, layer_id, *more):", "    def get(self, layer_id):", "return"),
+        ("    def get(self, layer_id):", "    def get(self, layer_id, **more):", "return"),
+    ],
+)
+def test_super_is_not_called_where_that_would_not_wait(
+    tmp_path: Path, base: str, own: str | None, gives: str
+) -> None:
+    text = OVERRIDDEN.format(base=base, own=own or base, gives=gives)
+    [only] = fix(tmp_path, {POOL: text}, confidence="low").fixes
+    assert (only.finding.rule, only.applicability, only.state) == (
+        *("override-drops-gate", "display", "none"),
+    )
+    assert "overridden method" in only.reason
+    assert (tmp_path / "fork" / POOL).read_text() == text
 
 
 def test_delegate_skips_gate_gets_the_wrapper_of_its_siblings(tmp_path: Path) -> None:

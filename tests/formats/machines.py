@@ -8,7 +8,7 @@ from typing import Any
 from auditor.formats import render
 from auditor.formats.text import Screen
 from auditor.formats.verdict import FailOn, decide
-from auditor.model import Checked, Evidence, Report, SideInfo, Skipped
+from auditor.model import Checked, Evidence, Proposal, Replacement, Report, SideInfo, Skipped
 from auditor.rulebook import Rule
 
 from .sample import finding, report
@@ -50,6 +50,10 @@ def hostile_report() -> Report:
         warnings=(HOSTILE,),
         hidden={HOSTILE: 1},
         undecided=(HOSTILE,),
+        proposals={
+            "ab" * 8: Proposal("safe", HOSTILE, Replacement(HOSTILE, 1, 1, 2, 3, HOSTILE)),
+            "cd" * 8: Proposal("unsafe", HOSTILE, Replacement("a b.sh", 1, 2, 1, 3, "")),
+        },
         configuration={"upstream": HOSTILE},
     )
 

@@ -15,6 +15,8 @@ from auditor.model import (
     Finding,
     Hit,
     Location,
+    Proposal,
+    Replacement,
     Report,
     SideInfo,
     Skipped,
@@ -184,6 +186,17 @@ def full_report() -> Report:
             Skipped("upstream", "python/sglang/srt/big.py", "snapshot", "too large: 9.1 MiB"),
         ),
         warnings=("v0.5.10 is far older than the fork's base; the closest tag is v0.5.17",),
+        proposals={
+            "3f2a9c1d77aa0b51": Proposal(
+                "unsafe",
+                "waits as NSATokenToKVPool.get_part_3 does",
+                Replacement(POOL, 1811, 1, 1811, 1, "        self._wait_for_layer(layer_id)\n"),
+            ),
+            **{
+                digits * 4: Proposal("display", "call self._wait_for_layer(layer_id) first")
+                for digits in ("aa11", "bb22", "cc33", "dd44", "ee55")
+            },
+        },
         configuration={
             "upstream": "v0.5.17 (command line)",
             "min-confidence": "medium (default)",

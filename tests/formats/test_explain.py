@@ -17,7 +17,7 @@ from auditor.formats.explain import (
 from auditor.formats.json import FindingRecord, document
 from auditor.formats.text import Screen
 from auditor.formats.verdict import decide
-from auditor.model import Evidence
+from auditor.model import Applicability, Evidence
 from auditor.rulebook import Example, Rule
 
 from .sample import finding, report
@@ -37,6 +37,8 @@ class Pool:
         key = self.key[layer]
         return key, self.value[layer]
 """
+
+FIX = "audit fix --rule ungated-buffer-read"
 
 
 def record(**changes: object) -> FindingRecord:
@@ -172,3 +174,35 @@ def test_rules_are_listed_as_a_table_and_as_json() -> None:
     )
     assert max(map(len, table.splitlines())) in range(70, 81)
     assert json.loads(rules_json([RULE]))[0]["id"] == "ungated-buffer-read"
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        (
+            {},
+            "An edit, where one can be made: audit fix --rule ungated-buffer-read --unsafe --diff",
+        ),
+        ({"disposition": "suppressed"}, ""),
+        ({"symbol": ""}, ""),  # a setting that no check knows another spelling of
+    ],
+)
+def test_how_to_see_the_edit(tmp_path: Path, changes: dict[str, object], told: str) -> None:
+    lines = page(tmp_path, **changes).splitlines()
+    assert [line for line in lines if "audit fix" in line] == ([told] if told else [])
+
+
+@pytest.mark.parametrize(
+    ("applicability", "told"),
+    [
+        ("safe", f"An edit: {FIX} --diff"),
+        ("unsafe", f"An edit: {FIX} --unsafe --diff"),
+        ("display", ""),
+    ],
+)
+def test_how_to_see_an_edit_that_was_worked_out(
+    tmp_path: Path, applicability: Applicability, told: str
+) -> None:
+    value = {**record(), "applicability": applicability}
+    lines = finding_page(value, (tmp_path,), Screen()).splitlines()
+    assert [line for line in lines if "audit fix" in line] == ([told] if told else [])

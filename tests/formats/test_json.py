@@ -22,7 +22,7 @@ KEYS = [
 ]
 FINDING_KEYS = {
     *("rule", "category", "severity", "confidence", "origin", "reach", "cause", "fixed_in"),
-    "fixed_by",
+    *("fixed_by", "applicability"),
     *("path", "line", "column", "end_line", "symbol", "message", "evidence", "fingerprint"),
     *("disposition", "disposition_reason", "origin_reason", "reach_reason", "fix"),
 }
@@ -79,6 +79,10 @@ def test_values_arrive() -> None:
     assert medium["path"] == "python/sglang/srt/layers/attention/layer_split.py"
     assert (medium["line"], medium["end_line"], medium["column"]) == (470, 1811, 15)
     assert medium["symbol"] == "LayerSplit.prefetch_kv_buffer"
+    words = {f["fingerprint"]: f["applicability"] for f in document["findings"]}
+    assert words["ff66" * 4] is None
+    assert words["3f2a9c1d77aa0b51"] == "unsafe"
+    assert words["ee55" * 4] == "display"
     regressed = next(f for f in document["findings"] if f["origin"] == "regressed")
     assert regressed["evidence"][0]["side"] == "upstream"
     summary = document["summary"]

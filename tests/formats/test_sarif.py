@@ -14,7 +14,15 @@ import pytest
 from auditor.formats import sarif
 from auditor.formats.sarif import document, plain, uri
 from auditor.formats.verdict import decide
-from auditor.model import Baseline, Evidence, Report, SideInfo, Suppression
+from auditor.model import (
+    Baseline,
+    Evidence,
+    Proposal,
+    Replacement,
+    Report,
+    SideInfo,
+    Suppression,
+)
 from auditor.rulebook import load
 
 from .machines import GOLDEN, HOSTILE, hostile_report, small_rules, written
@@ -397,3 +405,48 @@ def test_no_clock_and_no_place_of_this_machine_is_in_it() -> None:
     assert "startTimeUtc" not in text
     assert "endTimeUtc" not in text
     assert str(Path.cwd()) not in text
+
+
+def test_a_fix_is_a_region_and_what_comes_into_its_place() -> None:
+    word = Replacement("a b.sh", 7, 3, 7, 9, "--new")
+    value = report(
+        finding(fingerprint="ab" * 8),
+        proposals={"ab" * 8: Proposal("safe", "writes --new for {0}", word)},
+    )
+    result = result_of(value)
+    assert result["properties"]["applicability"] == "safe"
+    region = {"startLine": 7, "startColumn": 3, "endLine": 7, "endColumn": 9}
+    change = {"deletedRegion": region, "insertedContent": {"text": "--new"}}
+    place = {"uri": "a%20b.sh", "uriBaseId": "%SRCROOT%"}
+    assert result["fixes"] == [
+        {
+            "description": {"text": "writes --new for {{0}}"},
+            "artifactChanges": [{"artifactLocation": place, "replacements": [change]}],
+            "properties": {"applicability": "safe"},
+        }
+    ]
+
+
+def test_what_is_only_taken_out_has_no_content() -> None:
+    gone = Proposal("unsafe", "takes it out", Replacement("a.sh", 7, 1, 8, 1, ""))
+    result = result_of(report(finding(fingerprint="ab" * 8), proposals={"ab" * 8: gone}))
+    [change] = result["fixes"][0]["artifactChanges"][0]["replacements"]
+    assert list(change) == ["deletedRegion"]
+
+
+def test_without_an_edit_there_is_no_fix() -> None:
+    told = Proposal("display", "wait first")
+    result = result_of(report(finding(fingerprint="ab" * 8), proposals={"ab" * 8: told}))
+    assert result["properties"]["applicability"] == "display"
+    assert "fixes" not in result
+    bare = result_of(report(finding()))
+    assert "fixes" not in bare
+    assert "applicability" not in bare["properties"]
+
+
+def test_findings_whose_fix_was_not_looked_at_are_counted() -> None:
+    rows = [finding(fingerprint=f"{n:016x}") for n in range(3)]
+    value = report(*rows, proposals={f"{1:016x}": Proposal("display", "wait first")})
+    [row] = run_of(value)["invocations"][0]["toolExecutionNotifications"]
+    assert row["descriptor"] == {"id": "limit"}
+    assert row["message"]["text"].startswith("no edit was worked out for 2 findings")

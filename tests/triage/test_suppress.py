@@ -127,6 +127,17 @@ def test_one_comment_may_name_several_rules_and_is_asked_for_each() -> None:
     assert unused.hit.where.column == 9 + both.index("gate-removed")
 
 
+def test_a_rule_that_a_comment_names_twice_counts_once() -> None:
+    twice = "# audit: ignore[no-such, ungated-buffer-read, no-such, ungated-buffer-read] because"
+    report = audit(with_comment(before=twice))
+    assert sorted(f.rule for f in report.findings) == [
+        "suppression-unknown-rule",
+        "ungated-buffer-read",
+    ]
+    [entry] = report.suppressions
+    assert (entry.rules, entry.matched) == (("ungated-buffer-read",), 1)
+
+
 def test_two_comments_may_accept_one_finding() -> None:
     report = audit(with_comment(before=f"# {WAY}", behind=f"# {WAY} too"))
     assert told(report) == {"ungated-buffer-read": "suppressed"}
@@ -196,7 +207,7 @@ def test_a_flood_of_comments_accepts_nothing() -> None:
 
 
 def test_a_thousand_ids_cost_nothing() -> None:
-    listed = ",".join(["no-such-rule"] * 5_000)
+    listed = ",".join(f"no-such-rule-{number}" for number in range(5_000))
     report = audit(with_comment(before=f"# audit: ignore[{listed}] x"))
     assert 1 < len(report.findings) < 100
 

@@ -2,50 +2,108 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
+from auditor.cli import main
 from auditor.pipeline import AuditRequest, run
-from auditor.repair import repair
 from tests.benchmarks.releases import Unavailable, release
 
 pytestmark = pytest.mark.upstream
 
 POOL = "sglang/srt/mem_cache/memory_pool.py"
+CLASS = "NSATokenToKVPool"
 GETTERS = ("get_index_k_continuous", "get_index_k_scale_continuous", "get_index_k_scale_buffer")
-WAIT = (
-    "        if self.layer_transfer_counter is not None:\n"
-    "            self.layer_transfer_counter.wait_until(layer_id - self.start_layer)\n"
-)
+READ = "        buf = self.index_k_with_scale_buffer"
 
 
-@pytest.fixture(scope="module")
-def tree() -> Path:
+def _tree(version: str) -> Path:
     try:
-        return release("0.5.9")
+        return release(version)
     except Unavailable as problem:
         pytest.skip(f"no released wheel and no network: {problem}")
 
 
-def test_the_index_getters_of_0_5_9_get_the_wait_of_their_sibling(
-    tree: Path, tmp_path: Path
-) -> None:
-    fork = tmp_path / "fork"
-    shutil.copytree(tree / "sglang", fork / "sglang")
-    before = (fork / POOL).read_text()
-    done = repair(AuditRequest(root=fork, upstream=str(tree), cache=tmp_path / "c"), unsafe=True)
-    assert {
-        f.finding.hit.where.symbol.qualname.rpartition(".")[2]: f.state for f in done.fixes
-    } == (dict.fromkeys(GETTERS, "made"))
-    after = (fork / POOL).read_text()
+@pytest.fixture(scope="module")
+def old() -> Path:
+    return _tree("0.5.9")
+
+
+@pytest.fixture(scope="module")
+def new() -> Path:
+    return _tree("0.5.12")
+
+
+@pytest.fixture
+def fork(old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    shutil.copytree(old / "sglang", tmp_path / "fork" / "sglang")
+    return tmp_path / "fork"
+
+
+def method(text: str, name: str) -> str:
+    """The text of a method of the pool."""
+    [pool] = [n for n in ast.parse(text).body if isinstance(n, ast.ClassDef) and n.name == CLASS]
+    [node] = [n for n in pool.body if isinstance(n, ast.FunctionDef) and n.name == name]
+    return "\n".join(text.splitlines()[node.lineno - 1 : node.end_lineno])
+
+
+def upstreams_wait(text: str, name: str) -> list[str]:
+    """What upstream's later text of a getter has before the read and after the docstring."""
+    found = method(text, name)
+    before = found[: found.index(READ)]
+    return before[before.index("        if self.layer_transfer_counter") :].splitlines()
+
+
+def expected(old: Path, new: Path) -> str:
+    """0.5.9's pool with the waits of 0.5.12, put in by hand."""
+    text, later = (old / POOL).read_text(), (new / POOL).read_text()
     for name in GETTERS:
-        text = after[after.index(f"    def {name}(") :]
-        body = text[: text.index("\n    def ", 1)]
-        assert body.count(WAIT) == 1
-        assert body.index(WAIT) < body.index("buf = self.index_k_with_scale_buffer")
-    # What was put in is three times the sibling's two lines, and nothing else changed.
-    assert sorted(after.splitlines()) == sorted([*before.splitlines(), *WAIT.splitlines() * 3])
-    report = run(AuditRequest(root=fork, upstream=str(tree), cache=tmp_path / "c"))
-    assert report.findings == ()
+        before = method(text, name)
+        wait = "".join(f"{line}\n" for line in upstreams_wait(later, name))
+        text = text.replace(before, before.replace(READ, wait + READ, 1))
+    return text
+
+
+def test_the_waits_of_the_text_that_upstream_wrote_are_two_lines_each(new: Path) -> None:
+    later = (new / POOL).read_text()
+    assert [len(upstreams_wait(later, name)) for name in GETTERS] == [2, 2, 2]
+
+
+@pytest.mark.parametrize("knows", ["its siblings only", "the release that fixed it"])
+def test_the_index_getters_of_0_5_9_become_what_upstream_made_of_them(
+    fork: Path, old: Path, new: Path, knows: str
+) -> None:
+    sides = ["-C", str(fork), "--upstream", str(old)]
+    if knows != "its siblings only":
+        sides += ["--target", str(new)]
+    assert main([*sides, "-q"]) == 1
+    # By 0.5.12 other pools wait as well, in methods that 0.5.9 does not have: no edit for those.
+    assert main(["fix", *sides, "--unsafe", "--rule", "ungated-buffer-read"]) == 0
+    after = (fork / POOL).read_text()
+    assert after == expected(old, new)
+    later = (new / POOL).read_text()
+    for name in GETTERS[:2]:  # the third takes other arguments by 0.5.12
+        assert method(after, name) == method(later, name)
+    assert run(AuditRequest(root=fork, upstream=str(old))).findings == ()
+    assert main([*sides, "-q"]) == 0
+
+
+def test_sarif_offers_the_same_edits(fork: Path, old: Path, new: Path, tmp_path: Path) -> None:
+    out = tmp_path / "audit.sarif"
+    assert main(["-C", str(fork), "--upstream", str(old), "-q", "-o", f"sarif={out}"]) == 1
+    lines = (fork / POOL).read_text().splitlines(keepends=True)
+    results = json.loads(out.read_text())["runs"][0]["results"]
+    assert len(results) == 3
+    for result in reversed(results):  # by line: those before are where they were
+        [fix] = result["fixes"]
+        [change] = fix["artifactChanges"][0]["replacements"]
+        place = change["deletedRegion"]
+        assert (place["startLine"], 1) == (place["endLine"], place["startColumn"])
+        assert place["endColumn"] == 1
+        lines.insert(place["startLine"] - 1, change["insertedContent"]["text"])
+    assert "".join(lines) == expected(old, new)
