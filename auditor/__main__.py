@@ -1,8 +1,6 @@
 """Runs the command as ``python -m auditor``."""
 
-import sys
-
-from auditor.cli import main
+from auditor.cli import program
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program()

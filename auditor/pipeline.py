@@ -660,12 +660,13 @@ def _judged(
         names = [f"{s.side}\n{s.ref}\n{s.folder}" for s in sides.snapshots]
         unread = [repr(skipped) for skipped in sorted(_unread(sides.snapshots))]
         about = [book.digest, *(r.id for r in rules), *names, *unread]
-        key = workings.key = content_key(about, sides.sources)
+        key = workings.key = content_key(about, sides.digests())
         known = results.load(key)
     if known is not None:
         return known
     outcome = _judge(sides, rules, clock, alone, workings)
     results.save(key, outcome)
+    sides.save()
     return outcome
 
 

@@ -144,7 +144,7 @@ class _Work:
             sides = Sides([snapshot], self.book.vocabulary, store, unmarked)
             info = snapshot.info()
             about = ["verdict", self.book.digest, info.kind, str(info.commit), str(snapshot.folder)]
-            key = content_key([*about, *map(repr, snapshot.skipped)], sides.sources)
+            key = content_key([*about, *map(repr, snapshot.skipped)], sides.digests())
             verdict = kept.load(key)
             if verdict is None:
                 verdict = _verdict(sides, self.book.rules)
@@ -169,16 +169,14 @@ def _verdict(sides: Sides, rules: Sequence[Rule]) -> Verdict:
         return snapshot.report_path(path)
 
     findings = triage(hits, lambda *_: ("unknown", "", None, ()), report_path)
-    bodies: dict[tuple[str, str], str] = {}
-    for qualname, functions in view.functions.items():
-        for function in functions:
-            text = view.text(function).partition(b"\n")[2]
-            digest = hashlib.sha256(text).hexdigest()[:16] if text.strip() else ""
-            bodies[snapshot.report_path(function.path), qualname] = digest
     seen = []
     for finding in findings:
-        symbol = finding.hit.where.symbol
-        seen.append(Seen(finding, bodies.get((symbol.path, symbol.qualname), "")))
+        symbol, body = finding.hit.where.symbol, ""
+        for function in view.functions.get(symbol.qualname, ()):
+            if snapshot.report_path(function.path) == symbol.path:
+                text = view.text(function).partition(b"\n")[2]
+                body = hashlib.sha256(text).hexdigest()[:16] if text.strip() else ""
+        seen.append(Seen(finding, body))
     waits = {
         (reading.function.facts.qualname, reading.root)
         for reading in view.readings.readings

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
+import msgspec
+
+from auditor.analysis.memory import Memory
 from auditor.checks.view import View
 from auditor.model import Skipped
 from auditor.repo.snapshot import Snapshot
 from auditor.rulebook import Vocabulary
 from auditor.source.facts import ModuleFacts
-from auditor.source.index import SourceIndex
+from auditor.source.index import Derived, SourceIndex
+from auditor.source.results import content_key
 from auditor.source.scout import Scans, Scout, Scouted, lost_waits
 from auditor.source.store import FactStore
 
@@ -39,35 +43,67 @@ class Sides:
         self.store = store
         self.stage = stage
         self.skipped: list[Skipped] = []
-        self.scans = Scans()
+        self.scans = Scans(store.folder)
         self.sources: list[dict[str, bytes]] = []
+        self._memory: Memory | None = None
         for number, snapshot in enumerate(snapshots):
             with stage("read", number, len(snapshots)):
                 self.sources.append(self.scans.intern(dict(snapshot.read_python())))
 
+    def digests(self) -> list[dict[str, bytes]]:
+        """What tells the contents of each side's files apart, by path."""
+        return [{p: self.scans.digest(data) for p, data in s.items()} for s in self.sources]
+
     def views(self) -> list[View]:
         """A view of each side; what one side calls a gate is looked for on all."""
+        derived = Derived()
         scouts = [
-            Scout(sources, self.vocabulary, self._facts(snapshot, sources), self.scans)
+            Scout(sources, self.vocabulary, self._facts(snapshot, sources), self.scans, derived)
             for snapshot, sources in zip(self.snapshots, self.sources, strict=True)
         ]
         with self.stage("scout", 0, 1):
+            self._read_ahead()
             shared = _merged(scout.find_gates() for scout in scouts)
             shared = _merged(scout.find_families(shared) for scout in scouts)
             lost = self._lost_waits(scouts)
             chosen = [scout.find_readers(shared, lost) for scout in scouts]
         self.store.save()
+        words = msgspec.json.encode(self.vocabulary, order="deterministic")
+        self._memory = Memory(self.store.folder, content_key([words, *sorted(shared.gates)], ()))
         views: list[View] = []
         rows = zip(self.snapshots, scouts, chosen, strict=True)
         for number, (snapshot, scout, names) in enumerate(rows):
             with self.stage("analyse", number, len(scouts)):
-                index = SourceIndex(scout.modules)
+                read = {path: self.scans.digest(scout.sources[path]) for path in scout.modules}
                 view = View(
-                    snapshot.side, snapshot.ref, scout.sources, names, index, self.vocabulary
+                    snapshot.side,
+                    snapshot.ref,
+                    scout.sources,
+                    names,
+                    SourceIndex(scout.modules, derived),
+                    self.vocabulary,
+                    self.scans,
+                    self._memory.side(content_key(sorted(shared.protected), [read])),
                 )
                 _ = view.readings.readings
             views.append(view)
         return views
+
+    def _read_ahead(self) -> None:
+        """Extract all at once the changed files whose other versions were extracted before.
+
+        The steps of the scout ask for a few at a time, which keeps a second process from helping.
+        """
+        fork, *others = self.sources
+        for other in others:
+            before = {p: data for p, data in other.items() if fork.get(p, data) is not data}
+            self.store.facts({path: fork[path] for path in sorted(self.store.known(before))})
+
+    def save(self) -> None:
+        """Keep what was worked out of the views for later runs."""
+        self.scans.save()
+        if self._memory is not None:
+            self._memory.save()
 
     def _facts(
         self, snapshot: Snapshot, sources: Mapping[str, bytes]

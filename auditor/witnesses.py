@@ -91,7 +91,7 @@ class Witnesses:
 def _wait_line(view: View, reading: Reading) -> int | None:
     summary = view.readings.summary(reading.function, reading.context)
     lines = [w.line for w in summary.waits if view.readings.is_gate(w.token)]
-    return min(lines, default=None)
+    return reading.function.line_of(min(lines)) if lines else None
 
 
 def _defines(view: View, path: str, qualname: str) -> bool:

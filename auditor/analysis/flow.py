@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from auditor.analysis.grounds import Asked, Grounds
+from auditor.analysis.memory import SideMemory
 from auditor.analysis.values import (
     ELEMENT,
     FIXED,
@@ -94,16 +96,19 @@ class Evaluator:
         vocabulary: Vocabulary,
         gates: frozenset[str],
         votes: Mapping[str, tuple[ClassKey, ...]],
+        memory: SideMemory | None = None,
     ) -> None:
         """``votes`` are the classes that may be meant by a method name on an unknown object."""
         self.index = index
+        self.votes = votes
+        self.memory = memory
+        self.asked = memory.ask(index, votes) if memory else Asked(index, votes, Grounds())
         self.words = vocabulary
         self.gates = gates
-        self.votes = votes
         self.too_deep: set[tuple[str, str]] = set()
-        self._verdicts: dict[str, str] = {}
-        self._summaries: dict[tuple[object, ...], Summary | None] = {}
-        self._depth = 0
+        self._verdicts: dict[str, tuple[str, int]] = {}
+        self._summaries: dict[tuple[object, ...], tuple[Summary | None, int]] = {}
+        self._making: list[tuple[object, ...]] = []
 
     def summary(
         self, function: Function, context: ClassKey | None, types: Types = ()
@@ -113,35 +118,60 @@ class Evaluator:
         ``types`` are the classes of parameters, where a caller knows more than the annotations.
         """
         key = (*function.key, context, types)
-        if key in self._summaries:
-            return self._summaries[key]
-        if self._depth > _DEEPEST:
-            return None
-        self._summaries[key] = None
-        self._depth += 1
+        known = self._summaries.get(key)
+        if known is None:
+            known = self._made(key, function, context, types)
+        # One that calls itself gets the same answer whoever asks first.
+        if known[0] is not None or not self._making or self._making[-1] != key:
+            self.asked.rests |= known[1]
+        return known[0]
+
+    def _made(
+        self, key: tuple[object, ...], function: Function, context: ClassKey | None, types: Types
+    ) -> tuple[Summary | None, int]:
+        """A summary and its grounds, remembered or worked out."""
+        name = (*function.key, context, tuple((n, tuple(sorted(keys))) for n, keys in types))
+        if self.memory is not None and function.facts.digest:
+            remembered = self.memory.recall(name)
+            if remembered is not None:
+                self._summaries[key] = remembered
+                return remembered
+        if len(self._making) > _DEEPEST:
+            return None, Grounds.order
+        self._summaries[key] = (None, Grounds.order)
+        outer, self.asked.rests = self.asked.rests, 0
+        self._making.append(key)
         found: Summary | None = None
         try:
             found = _Walk(self, function, context, types).run()
         except RecursionError:
             self.too_deep.add((function.path, function.facts.qualname))
+            self.asked.rests |= Grounds.order
         finally:
-            self._depth -= 1
-        self._summaries[key] = found
-        return found
+            self._making.pop()
+        made = self._summaries[key] = (found, self.asked.rests)
+        self.asked.rests = outer
+        if self.memory is not None and found is not None and function.facts.digest:
+            if self.index.settled and not made[1] & Grounds.order:
+                self.memory.keep(name, made[1], found)
+        return made
 
     def verdict(self, name: str) -> str:
         """The gate that most of the classes behind a vote wait on in a method; empty for none."""
         known = self._verdicts.get(name)
         if known is None:
-            self._verdicts[name] = ""  # cuts recursion
-            known = self._verdicts[name] = self._count(name)
-        return known
+            self._verdicts[name] = ("", Grounds.order)  # cuts recursion
+            outer, self.asked.rests = self.asked.rests, 0
+            known = self._verdicts[name] = (self._count(name), self.asked.rests)
+            self.asked.rests = outer
+        self.asked.rests |= known[1]
+        return known[0]
 
     def _count(self, name: str) -> str:
         gates: list[str] = []
         voters = 0
-        for key in self.votes[name]:
-            method = self.index.method(key, name)
+        for key in self.asked.votes(name):
+            method = self.asked.method(key, name)
             summary = self.summary(method, key) if method is not None else None
             if summary is None:
                 continue
@@ -182,7 +212,7 @@ class _Walk:
     ) -> None:
         self.evaluator = evaluator
         self.types = dict(types)
-        self.index = evaluator.index
+        self.asked = evaluator.asked
         self.words = evaluator.words
         self.function = function
         self.context = context
@@ -234,14 +264,14 @@ class _Walk:
                 continue
             types = self.types.get(parameter.name, frozenset())
             if parameter.annotation is not None:
-                types = self.index.annotation_types(self.function, parameter.annotation)
+                types = self.asked.annotation_types(self.function, parameter.annotation)
             path = (f"param:{parameter.name}",)
             self.state.env[parameter.name] = Value(frozenset((path,)), types=types)
 
     def enter_decorators(self) -> None:
         """Hold what a decorator's wrapper waits on before it calls on."""
         for name in self.function.facts.decorators:
-            made = self.index.function_in(self.function, name) if name else None
+            made = self.asked.function_in(self.function, name) if name else None
             if made is None:
                 continue
             for stmt in f.statements(made.facts.body):
@@ -468,7 +498,7 @@ class _Walk:
             return None
         owners = self.peek(access.value)
         for key in sorted(self.path_types(owners)):
-            found = self.index.method(key, access.name)
+            found = self.asked.method(key, access.name)
             if found is None or (access is test and not is_property(found.facts)):
                 continue
             body = found.facts.body
@@ -649,9 +679,9 @@ class _Walk:
         types: set[ClassKey] = set()
         results: list[Value] = []
         for key in sorted(value.types):
-            types |= self.index.attribute_types(key, name)
-            found = self.index.method(key, name)
-            if found is not None and is_property(found.facts):
+            held, found = self.asked.attribute(key, name)
+            types |= held
+            if found is not None:
                 results.append(self.invoke(found, key, value, (), (), line, column))
         if results:
             return join_values(results)
@@ -762,12 +792,12 @@ class _Walk:
 
     def named_call(self, name: str, expr: f.Call) -> Value:
         arguments, keywords = self.arguments(expr)
-        made = self.index.class_in(self.function, name)
+        made = self.asked.class_in(self.function, name)
         if made is not None:
             for value in (*arguments, *(v for _, v in keywords)):
                 self.use(value, expr.line)
             return Value(types=frozenset((made,)))
-        known = self.index.function_in(self.function, name)
+        known = self.asked.function_in(self.function, name)
         if known is not None and not self.evaluator.stores(name):
             if self.evaluator.tells_metadata(name):
                 return Value(deps=_keys_of(arguments, keywords))
@@ -799,7 +829,7 @@ class _Walk:
         owner = self.function.owner
         if self.context is None or owner is None:
             return NOTHING
-        found = self.index.method(self.context, name, after=owner)
+        found = self.asked.method(self.context, name, after=owner)
         if found is None:
             return self.opaque(name, NOTHING, arguments, keywords, expr)
         return self.invoke(
@@ -831,7 +861,7 @@ class _Walk:
             for step in path[1:]:
                 if step not in MEMBERS and not step.endswith(RESULT):
                     types = frozenset().union(
-                        *(self.index.attribute_types(key, step) for key in types)
+                        *(self.asked.attribute(key, step)[0] for key in types)
                     )
             found |= types
         return frozenset(found)
@@ -859,9 +889,9 @@ class _Walk:
         known = self.dispatch(receiver, name, arguments, keywords, expr)
         if known is not None:
             return known
-        if dotted and not receiver.types:
-            known_function = self.index.function_in(self.function, dotted)
-            made = self.index.class_in(self.function, dotted) if name[:1].isupper() else None
+        if dotted and not receiver.types and dotted.partition(".")[0] not in self.state.env:
+            known_function = self.asked.function_in(self.function, dotted)
+            made = self.asked.class_in(self.function, dotted) if name[:1].isupper() else None
             if made is not None:
                 return Value(types=frozenset((made,)))
             if known_function is not None and not self.evaluator.stores(dotted):
@@ -883,7 +913,7 @@ class _Walk:
         """The call on every class that the receiver can be; None where none is known."""
         targets: dict[tuple[object, ...], tuple[Function, ClassKey]] = {}
         for key in sorted(receiver.types):
-            found = self.index.method(key, name)
+            found = self.asked.method(key, name)
             if found is not None:
                 place = (*found.key, key)
                 targets[place] = (found, key)
@@ -917,7 +947,7 @@ class _Walk:
     ) -> Value | None:
         """A method known by name only: what most classes that define it do."""
         tracked = any(len(p) > 1 or p[0].startswith("param:") for p in receiver.paths)
-        if receiver.types or not tracked or name not in self.evaluator.votes:
+        if receiver.types or not tracked or not self.asked.votes(name):
             return None
         gate = self.evaluator.verdict(name)
         keys = _keys_of(arguments, keywords)
@@ -932,10 +962,9 @@ class _Walk:
 
     def nested_class(self, receiver: Value, name: str) -> ClassKey | None:
         for key in sorted(receiver.types):
-            for base in self.index.classes[key].mro:
-                nested = (base[0], f"{base[1]}.{name}")
-                if nested in self.index.classes:
-                    return nested
+            nested = self.asked.nested(key, name)
+            if nested is not None:
+                return nested
         return None
 
     def invoke(

@@ -57,7 +57,7 @@ class Bypasses:
         A back-end of its own often has pools with the same names, which nothing ever loads.
         """
         near: dict[int, list[ClassKey]] = {}
-        for key in self.index.classes:
+        for key in {m.owner: None for m, _ in self.usage.mentioning(name) if m.owner is not None}:
             if name in self.index.assigned(key):
                 near.setdefault(_shared_folders(function.path, key[0]), []).append(key)
         owners = near[max(near)] if near else []
@@ -81,7 +81,7 @@ class Bypasses:
             function,
             function.owner or (function.path, ""),
             (name,),
-            read.line,
+            function.line_of(read.line),
             read.column,
             siblings,
             0,
@@ -134,7 +134,7 @@ class Bypasses:
                 method,
                 key,
                 (root,),
-                first.line,
+                method.line_of(first.line),
                 first.column,
                 guarded,
                 0,
@@ -169,7 +169,8 @@ class Bypasses:
                 if call.name == name and any(p[-1] == root for p in call.receivers):
                     gated = any(self.readings.is_gate(t) for t, _ in call.held)
                     if not gated:
-                        found.append(Place(function.path, function.facts.qualname, call.line))
+                        line = function.line_of(call.line)
+                        found.append(Place(function.path, function.facts.qualname, line))
         return sorted(set(found), key=lambda p: (p.path, p.line))
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from functools import partial
 
 from auditor.analysis.gaps import Gap, Sibling
 from auditor.analysis.readings import Readings
@@ -17,7 +18,7 @@ _FEWEST = 2
 def dropped_parameters(side: Side, readings: Readings) -> Iterator[Gap]:
     """One gap a method and parameter; siblings share a base that has the method, or its name."""
     for (_, parameter), methods in sorted(_by_parameter(readings).items()):
-        if not any(_waits_plainly(readings, method, parameter) for _, method in methods):
+        if not any(parameter in _waited(readings, method) for _, method in methods):
             continue
         waiting = [
             (key, method, gate)
@@ -63,19 +64,24 @@ def _by_parameter(
     return {pair: methods for pair, methods in found.items() if len(methods) > _FEWEST}
 
 
-def _waits_plainly(readings: Readings, method: Function, parameter: str) -> bool:
-    """Whether a body itself waits on a parameter: worth asking what the others do."""
-    primitive = readings.words.primitive_waits
-    if primitive.keys().isdisjoint(method.facts.mentions):
-        return False
+def _waited(readings: Readings, method: Function) -> Collection[str]:
+    """The plain names that a body itself waits on: worth asking what the others do."""
+    primitive = readings.words.primitive_waits.keys()
+    if primitive.isdisjoint(method.facts.mentions):
+        return ()
+    work = partial(_waited_names, method, primitive)
+    return readings.index.derived.of(method.facts, "waited", work)
+
+
+def _waited_names(method: Function, primitive: Collection[str]) -> set[str]:
+    found: set[str] = set()
     for expr in _expressions(method):
         for node in f.walk(expr):
             if isinstance(node, f.Call) and isinstance(node.func, f.Attr):
                 if node.func.name in primitive:
-                    waited = (node.func.value, *node.args)
-                    if f.Name(parameter) in waited:
-                        return True
-    return False
+                    places = (node.func.value, *node.args)
+                    found |= {e.id for e in places if isinstance(e, f.Name)}
+    return found
 
 
 def _waits_on(readings: Readings, key: ClassKey, method: Function, parameter: str) -> str | None:

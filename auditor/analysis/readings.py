@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from auditor.analysis.flow import EVERYTHING, Evaluator
+from auditor.analysis.memory import SideMemory
 from auditor.analysis.values import (
     ELEMENT,
     FIXED,
@@ -69,6 +70,7 @@ class Readings:
         scouted: Scouted,
         vocabulary: Vocabulary,
         unread: Sequence[bytes] = (),
+        memory: SideMemory | None = None,
     ) -> None:
         """``unread`` are the files that were not extracted, as text."""
         self.index = index
@@ -77,7 +79,7 @@ class Readings:
         self.gates = scouted.gates
         self.scouted = scouted
         self.families = self._families()
-        self.evaluator = Evaluator(index, vocabulary, self.gates, self._votes())
+        self.evaluator = Evaluator(index, vocabulary, self.gates, self._votes(), memory)
 
     # -- families --------------------------------------------------------------------------------
 
@@ -527,7 +529,7 @@ def _is_empty(facts: f.FunctionFacts) -> bool:
     return all(isinstance(s, f.Exit) and s.kind == "return" and s.value is None for s in facts.body)
 
 
-_NOWHERE = f.FunctionFacts("", "", (), (), (), None, (), 0, 0, 0)
+_NOWHERE = f.FunctionFacts("", "", (), (), (), None, (), 0, 0, 0, "")
 _PLAIN_ANNOTATIONS = frozenset(
     [
         "int",

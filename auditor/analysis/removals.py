@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from auditor.analysis.flow import EVERYTHING
 from auditor.analysis.gaps import Gap, Sibling
@@ -13,21 +13,18 @@ from auditor.model import Confidence, Side
 from auditor.source import facts as f
 from auditor.source.index import Function
 
-Text = Callable[[Function], bytes]
-"""The source text of a function."""
-
 Functions = Mapping[str, Sequence[Function]]
 """Functions by qualified name."""
 
 
 def removed_waits(
-    mine: tuple[Side, Readings, Functions, Text],
-    others: Sequence[tuple[Side, Readings, Functions, Text]],
+    mine: tuple[Side, Readings, Functions],
+    others: Sequence[tuple[Side, Readings, Functions]],
     explained: set[tuple[str, str]],
 ) -> Iterator[Gap]:
     """One gap a function that lost a wait, unless the wait moved or ``explained`` covers it."""
-    _, readings, functions, text = mine
-    for other_side, other, theirs, their_text in others:
+    _, readings, functions = mine
+    for other_side, other, theirs in others:
         telling = other.waiting_names | readings.words.primitive_waits.keys()
         for name, versions in sorted(theirs.items()):
             if len(versions) != 1 or len(functions.get(name, ())) != 1:
@@ -35,7 +32,7 @@ def removed_waits(
             before, after = versions[0], functions[name][0]
             if (after.path, name) in explained or not _may_wait(before, telling):
                 continue
-            if their_text(before) == text(after):
+            if before.facts.digest == after.facts.digest:
                 continue
             if before.facts.decorators != after.facts.decorators:
                 continue  # what a new decorator does is not followed
@@ -155,15 +152,16 @@ def _gap(
     gate = ".".join(wait.token)
     name = _name(wait)
     roots = (_root(first.path),) if first is not None else (name,)
+    line = before.line_of(wait.line)
     sibling = Sibling(
-        side, before.path, before.facts.qualname, wait.line, roots[0], gate, before.facts.name, ""
+        side, before.path, before.facts.qualname, line, roots[0], gate, before.facts.name, ""
     )
     return Gap(
         "removed",
         after,
         after.owner or (after.path, ""),
         roots,
-        first.line if first is not None else facts.line,
+        after.line_of(first.line) if first is not None else facts.line,
         first.column if first is not None else facts.column,
         (sibling,),
         1,

@@ -186,7 +186,7 @@ class Judge:
             function,
             context,
             tuple(sorted(by_root)),
-            first.read.line,
+            function.line_of(first.read.line),
             first.read.column,
             siblings,
             unguarded,
@@ -216,7 +216,8 @@ class Judge:
             for wait in summary.waits
             if wait.kind == "keyed" and self.readings.is_gate(wait.token)
         }
-        return tuple(sorted(line for line in lines if shape == "partial" or line > read))
+        after = sorted(line for line in lines if shape == "partial" or line > read)
+        return tuple(map(candidate.function.line_of, after))
 
     def _shape(
         self, candidate: Candidate, chosen: Sequence[Reading], siblings: Sequence[Sibling]
@@ -316,7 +317,7 @@ class Judge:
                 yield replace(
                     gap,
                     function=user,
-                    line=call.line,
+                    line=user.line_of(call.line),
                     column=call.column,
                     callers=(self._place(candidate),),
                 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 from auditor.analysis.norm import SiblingNorm
 from auditor.analysis.readings import Reading, Readings
@@ -110,9 +110,15 @@ class Usage:
     def holders(self) -> frozenset[str]:
         """Names under which family objects are held: receivers of their getters, inner objects."""
         found = {r.root for r in self.readings.readings if r.delegated}
-        for name in sorted({name for _, name in self.norm.symbols}):
+        getters: dict[tuple[object, ...], tuple[Function, set[str]]] = {}
+        for name in {name for _, name in self.norm.symbols}:
             for function, _ in self.mentioning(name):
-                found |= set(_receivers(function.facts, name))
+                getters.setdefault(function.key, (function, set()))[1].add(name)
+        for function, names in getters.values():
+            about = ("receivers", *sorted(names))
+            facts = function.facts
+            work = partial(_receivers, facts, names)
+            found |= self.index.derived.of(facts, about, work)
         return frozenset(found)
 
     # -- what arms and moves ---------------------------------------------------------------------
@@ -168,19 +174,21 @@ def _buffer(path: Path) -> str:
     return name
 
 
-def _receivers(facts: f.FunctionFacts, name: str) -> Iterator[str]:
-    """The last names of the objects that a method of a name is called on."""
+def _receivers(facts: f.FunctionFacts, names: set[str]) -> set[str]:
+    """The last names of the objects that methods of some names are called on."""
+    found: set[str] = set()
     for stmt in f.statements(facts.body):
         for top in f.expressions(stmt):
             for node in f.walk(top):
-                if isinstance(node, f.Attr) and node.name == name:
+                if isinstance(node, f.Attr) and node.name in names:
                     held = node.value
                     while isinstance(held, f.Call | f.Sub):
                         held = held.func if isinstance(held, f.Call) else held.value
                     if isinstance(held, f.Attr):
-                        yield held.name
+                        found.add(held.name)
                     elif isinstance(held, f.Name) and held.id not in ("self", "super"):
-                        yield held.id
+                        found.add(held.id)
+    return found
 
 
 def _without_vote(read: Read, step: str) -> tuple[tuple[Path, Keys | None], ...]:

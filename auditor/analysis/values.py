@@ -35,7 +35,7 @@ NO_KEYS: Keys = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A position in a named function."""
+    """A position in a named function; in summaries lines count from its ``def``, which is 1."""
 
     path: str
     qualname: str

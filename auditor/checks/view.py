@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from auditor.analysis.gaps import Gap
+from auditor.analysis.memory import SideMemory
 from auditor.analysis.norm import SiblingNorm
 from auditor.analysis.parameters import dropped_parameters
 from auditor.analysis.readings import Reading, Readings
@@ -15,7 +16,7 @@ from auditor.analysis.siblings import Judge
 from auditor.model import Side
 from auditor.rulebook import Vocabulary
 from auditor.source.index import Function, SourceIndex
-from auditor.source.scout import Scouted, deployed
+from auditor.source.scout import Scans, Scouted, deployed
 
 
 @dataclass(frozen=True)
@@ -39,13 +40,14 @@ class View:
     scouted: Scouted
     index: SourceIndex
     vocabulary: Vocabulary
-    _split: dict[str, list[bytes]] = field(default_factory=dict)
+    scans: Scans
+    memory: SideMemory | None = None
     _gaps: dict[int, tuple[Norm, list[Gap]]] = field(default_factory=dict)
 
     @cached_property
     def readings(self) -> Readings:
         """The families' readings, made once for all rules."""
-        return Readings(self.index, self.scouted, self.vocabulary, self._unread)
+        return Readings(self.index, self.scouted, self.vocabulary, self._unread, self.memory)
 
     def gaps(self, norm: Norm) -> list[Gap]:
         """What the norm says of this side, judged once for all rules."""
@@ -63,9 +65,9 @@ class View:
         for gap in found:
             gaps.setdefault((gap.function.path, gap.function.facts.qualname), gap)
         if self.side == "fork":
-            mine = (self.side, self.readings, self.functions, self.text)
+            mine = (self.side, self.readings, self.functions)
             others = [
-                (v.side, v.readings, v.functions, v.text)
+                (v.side, v.readings, v.functions)
                 for v in norm.views
                 if v.side in ("upstream", "base")
             ]
@@ -78,18 +80,12 @@ class View:
 
     def text(self, function: Function) -> bytes:
         """The source lines of a function."""
-        lines = self._lines(function.path)
+        lines = self.sources[function.path].split(b"\n")
         return b"\n".join(lines[function.facts.line - 1 : function.facts.end_line])
-
-    def _lines(self, path: str) -> list[bytes]:
-        if path not in self._split:
-            self._split[path] = self.sources[path].split(b"\n")
-        return self._split[path]
 
     def mentioned(self, name: str) -> bool:
         """Whether a name occurs in a deployed file that was not extracted."""
-        wanted = name.encode()
-        return any(wanted in data for data in self._unread)
+        return self.scans.occurs(name, self._unread)
 
     @cached_property
     def _unread(self) -> list[bytes]:

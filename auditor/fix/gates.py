@@ -56,7 +56,7 @@ class Gates:
 
     views: Sequence[View]
     norm: Norm
-    _written: dict[tuple[int, str, str, int], Written] = field(default_factory=dict)
+    _written: dict[tuple[int, str, int], Written] = field(default_factory=dict)
     _sources: dict[tuple[int, str], Source] = field(default_factory=dict)
 
     @property
@@ -446,7 +446,7 @@ class Gates:
 
     def _callers(self, method: Function, but: Function) -> list[tuple[View, Function]]:
         """Who calls a method: other sides' versions of the caller, its class, then the rest."""
-        rows: list[tuple[tuple[bool, bool, tuple[str, str, int], int], View, Function]] = []
+        rows: list[tuple[tuple[bool, bool, tuple[str, int], int], View, Function]] = []
         for place, view in enumerate(self.views):
             for functions in view.functions.values():
                 for function in functions:
@@ -455,7 +455,8 @@ class Gates:
                     mine = function.facts.qualname == but.facts.qualname
                     if place and not (mine and function.path == but.path):
                         continue
-                    rank = (not (mine and place), function.owner != but.owner, function.key, place)
+                    at = (function.path, function.facts.line)
+                    rank = (not (mine and place), function.owner != but.owner, at, place)
                     rows.append((rank, view, function))
         rows.sort(key=lambda row: row[0])
         return [(view, function) for _, view, function in rows[:_MOST_SIBLINGS]]
@@ -532,7 +533,7 @@ class Gates:
     def written(self, view: View, function: Function) -> Written:
         """A function of a side as it is written, parsed once. Raises Unfit."""
         place = self.views.index(view)
-        key = (place, *function.key)
+        key = (place, function.path, function.facts.line)
         if key not in self._written:
             self._written[key] = Written.of(
                 self.source(place, function.path), function.facts.qualname, function.facts.line
@@ -555,7 +556,7 @@ class Gates:
         readings = view.readings
         about = _name(gap.gate.split("."))
         return {
-            wait.line
+            function.line_of(wait.line)
             for wait in readings.summary(function, function.owner).waits
             if readings.is_gate(wait.token) or _name(wait.token) == about
         }

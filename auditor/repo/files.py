@@ -157,9 +157,7 @@ class DiskFiles:
             parent = os.path.dirname(path)  # noqa: PTH120
             if parent not in inside:
                 inside[parent] = self._holds(parent)
-            reason = _obstacle(path) if inside[parent] else "reached by a symlink out of the tree"
-            if reason == "" and os.path.islink(path) and not self._holds(path):  # noqa: PTH114
-                reason = "a symlink out of the tree"
+            reason = self._obstacle(path) if inside[parent] else _OUT_BY_FOLDER
             if reason == "":
                 self._raw[printable(raw)] = raw
             elif reason is not None:
@@ -206,9 +204,24 @@ class DiskFiles:
         """See Files."""
         return None
 
+    def _obstacle(self, path: bytes) -> str | None:
+        """Why a path cannot be read as a file: "" if it can, None if there is nothing."""
+        try:
+            if stat.S_ISREG(os.lstat(path).st_mode):
+                return ""
+        except OSError:
+            return _obstacle(path)
+        reason = _obstacle(path)
+        if reason == "" and not self._holds(path):
+            return "a symlink out of the tree"
+        return reason
+
     def _holds(self, path: bytes) -> bool:
         real = os.path.realpath(path)
         return real == self._root or real.startswith(self._root.rstrip(b"/") + b"/")
+
+
+_OUT_BY_FOLDER = "reached by a symlink out of the tree"
 
 
 def _content(path: bytes, limit: int) -> bytes | Unreadable:

@@ -53,6 +53,7 @@ class Snapshot:
     _known: frozenset[str] = field(init=False)
     _reasons: dict[str, str] = field(init=False)
     _ids: dict[str, str] = field(init=False)
+    _read: dict[str, bytes] = field(init=False)
 
     def __post_init__(self) -> None:
         paths = sorted(path for path in map(self._package_path, self.files.names) if path)
@@ -65,6 +66,7 @@ class Snapshot:
         object.__setattr__(self, "_known", frozenset(paths))
         object.__setattr__(self, "_reasons", reasons)
         object.__setattr__(self, "_ids", {})
+        object.__setattr__(self, "_read", {})
 
     @classmethod
     def from_sources(
@@ -117,7 +119,7 @@ class Snapshot:
             if isinstance(content, Unreadable):
                 self._reasons[path] = str(content)
             elif path not in self._ids:
-                self._ids[path] = self._stored_id(path) or blob_id(content)
+                self._read[path] = content
             yield path, content
 
     def read_python(self) -> Iterator[tuple[str, bytes]]:
@@ -134,8 +136,15 @@ class Snapshot:
         tell whether sides of it differ, but no key for a cache.
         """
         claimed = {} if proven else {p: found for p in paths if (found := self._stored_id(p))}
-        for _ in self.read_many([p for p in paths if p not in claimed and p not in self._ids]):
-            pass
+        for path in paths:
+            if path not in claimed and path in self._read:
+                self._ids[path] = self._stored_id(path) or blob_id(self._read.pop(path))
+        for path, content in self.read_many(
+            [p for p in paths if p not in claimed and p not in self._ids]
+        ):
+            if isinstance(content, bytes):
+                self._ids[path] = self._stored_id(path) or blob_id(content)
+                del self._read[path]
         return claimed | {path: self._ids[path] for path in paths if path in self._ids}
 
     def report_path(self, path: str) -> str:

@@ -9,6 +9,7 @@ guess at them. libcst serves where source is written (see ``fix``).
 from __future__ import annotations
 
 import ast
+import hashlib
 import io
 import re
 import tokenize
@@ -19,7 +20,7 @@ from typing import Any, Literal
 from auditor.errors import Unreadable
 from auditor.source import facts as f
 
-VERSION = 3
+VERSION = 4
 """Raised whenever the facts of the same bytes change: it is part of the cache key."""
 
 LARGEST = 4 * 1024 * 1024
@@ -30,6 +31,9 @@ DEEPEST = 100
 is generated or hostile, and would exhaust the stack of whatever walks the facts."""
 
 ExitKind = Literal["return", "raise", "break", "continue"]
+
+_DIGEST = 40
+"""Hexadecimal digits; 160 bits are enough against contents made to collide."""
 
 _ELLIPSIS = f.Const("other")
 _LINE_END = re.compile(r"\r\n|\r|\n")  # what Python counts as one; str.splitlines knows more
@@ -63,7 +67,9 @@ def extract(data: bytes, package: str) -> f.ModuleFacts:
 class _Extractor:
     def __init__(self, text: str, package: str) -> None:
         self.package = package
-        self.lines = None if text.isascii() else _LINE_END.split(text)
+        self.lines = _LINE_END.split(text)
+        self.plain = text.isascii()
+        self.before = 0  # lines before the function of a module or class that is being read
         self.mentions: set[str] = set()
         self.depth = 0
 
@@ -105,12 +111,17 @@ class _Extractor:
         self, node: ast.FunctionDef | ast.AsyncFunctionDef, prefix: str
     ) -> f.FunctionFacts:
         outer, self.mentions = self.mentions, set()
+        line, inner = node.lineno - self.before, self.depth > 0
+        if not inner:
+            self.before = node.lineno - 1
         parameters = self.parameters(node.args)
         decorators = tuple(f.dotted(self.expr(_callee(d))) for d in node.decorator_list)
         returns = self.annotation(node.returns)
         body = self.block(node.body)
         mentions, self.mentions = self.mentions, outer
         outer |= mentions
+        if not inner:
+            self.before = 0
         return f.FunctionFacts(
             node.name,
             prefix + node.name,
@@ -119,10 +130,19 @@ class _Extractor:
             decorators,
             returns,
             body,
-            node.lineno,
+            line,
             self.column(node),
-            _end(node),
+            line + _end(node) - node.lineno,
+            "" if inner else self.digest(node),
         )
+
+    def digest(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+        first = min([d.lineno for d in node.decorator_list], default=node.lineno)
+        text = "\n".join(self.lines[first - 1 : _end(node)])
+        return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:_DIGEST]
+
+    def line(self, node: ast.expr | ast.stmt) -> int:
+        return node.lineno - self.before
 
     def parameters(self, args: ast.arguments) -> tuple[f.Parameter, ...]:
         plain = [*args.posonlyargs, *args.args]
@@ -187,21 +207,21 @@ class _Extractor:
     def bare(self, node: ast.Expr) -> Sequence[f.Stmt]:
         if isinstance(node.value, ast.Constant):
             return ()
-        return (f.Do(self.expr(node.value), node.lineno),)
+        return (f.Do(self.expr(node.value), self.line(node)),)
 
     def branch(self, node: ast.If) -> Sequence[f.Stmt]:
         body, orelse = self.block(node.body), self.block(node.orelse)
-        return (f.If(self.expr(node.test), body, orelse, node.lineno),)
+        return (f.If(self.expr(node.test), body, orelse, self.line(node)),)
 
     def context(self, node: ast.With | ast.AsyncWith) -> Sequence[f.Stmt]:
         items = tuple(
             (self.expr(i.context_expr), self.expr(i.optional_vars) if i.optional_vars else None)
             for i in node.items
         )
-        return (f.With(items, self.block(node.body), node.lineno),)
+        return (f.With(items, self.block(node.body), self.line(node)),)
 
-    def leave(self, kind: ExitKind, value: ast.expr | None, line: int) -> Sequence[f.Stmt]:
-        return (f.Exit(kind, self.expr(value) if value else None, line),)
+    def leave(self, kind: ExitKind, value: ast.expr | None, node: ast.stmt) -> Sequence[f.Stmt]:
+        return (f.Exit(kind, self.expr(value) if value else None, self.line(node)),)
 
     def other(self, node: ast.stmt) -> Sequence[f.Stmt]:
         # Try and TryStar share their fields; TryStar exists from Python 3.11 on only.
@@ -211,14 +231,18 @@ class _Extractor:
             final = self.block(getattr(node, "finalbody", []))
             orelse = self.block(getattr(node, "orelse", []))
             return (
-                f.Try(self.block(getattr(node, "body", [])), handlers, orelse, final, node.lineno),
+                f.Try(
+                    self.block(getattr(node, "body", [])), handlers, orelse, final, self.line(node)
+                ),
             )
         return ()
 
     def loop(
         self, node: ast.For | ast.AsyncFor | ast.While, target: f.Expr | None, source: f.Expr
     ) -> f.Loop:
-        return f.Loop(target, source, self.block(node.body), self.block(node.orelse), node.lineno)
+        return f.Loop(
+            target, source, self.block(node.body), self.block(node.orelse), self.line(node)
+        )
 
     def match(self, node: ast.Match) -> Sequence[f.Stmt]:
         subject = self.expr(node.subject)
@@ -234,19 +258,19 @@ class _Extractor:
             body = self.block(case.body)
             total = isinstance(pattern, ast.MatchAs) and pattern.pattern is None
             if total and case.guard is None:
-                chain = (f.Do(matched, case.body[0].lineno), *body)
+                chain = (f.Do(matched, self.line(case.body[0])), *body)
             else:
-                chain = (f.If(test, body, chain, node.lineno),)
+                chain = (f.If(test, body, chain, self.line(node)),)
         self.depth -= len(node.cases)
         return chain
 
     def assign(self, node: ast.Assign | ast.AnnAssign) -> f.Assign:
         if isinstance(node, ast.Assign):
             targets = tuple(self.expr(t) for t in node.targets)
-            return f.Assign(targets, self.expr(node.value), None, node.lineno)
+            return f.Assign(targets, self.expr(node.value), None, self.line(node))
         value = self.expr(node.value) if node.value else None
         return f.Assign(
-            (self.expr(node.target),), value, self.annotation(node.annotation), node.lineno
+            (self.expr(node.target),), value, self.annotation(node.annotation), self.line(node)
         )
 
     def exprs(self, nodes: Iterable[ast.expr | None]) -> tuple[f.Expr, ...]:
@@ -271,7 +295,7 @@ class _Extractor:
         # A chain that spans lines is read where its last name stands.
         line = node.end_lineno or node.lineno
         column = self.column(node) if line == node.lineno else 1
-        return f.Attr(self.expr(node.value), node.attr, line, column)
+        return f.Attr(self.expr(node.value), node.attr, line - self.before, column)
 
     def call(self, node: ast.Call) -> f.Expr:
         function = node.func
@@ -281,10 +305,10 @@ class _Extractor:
                 self.mention_by_text(node)
         keywords = tuple((k.arg or "**", self.expr(k.value)) for k in node.keywords)
         arguments = self.exprs(node.args)
-        return f.Call(self.expr(function), arguments, keywords, node.lineno, self.column(node))
+        return f.Call(self.expr(function), arguments, keywords, self.line(node), self.column(node))
 
     def subscript(self, node: ast.Subscript) -> f.Expr:
-        place = (node.lineno, self.column(node))
+        place = (self.line(node), self.column(node))
         return f.Sub(self.expr(node.value), self.expr(node.slice), *place)
 
     def dictionary(self, node: ast.Dict) -> f.Expr:
@@ -325,7 +349,7 @@ class _Extractor:
         return f.Comp(element, pairs, tests)
 
     def column(self, node: ast.expr | ast.stmt) -> int:
-        if self.lines is None:
+        if self.plain:
             return node.col_offset + 1
         line = self.lines[node.lineno - 1] if node.lineno <= len(self.lines) else ""
         return len(line.encode()[: node.col_offset].decode(errors="replace")) + 1
@@ -333,16 +357,16 @@ class _Extractor:
 
 _STATEMENTS: dict[type[ast.stmt], Callable[[_Extractor, Any], Sequence[f.Stmt]]] = {
     ast.AnnAssign: lambda x, node: (x.assign(node),),
-    ast.Assert: lambda x, node: (f.Do(x.expr(node.test), node.lineno),),
+    ast.Assert: lambda x, node: (f.Do(x.expr(node.test), x.line(node)),),
     ast.Assign: lambda x, node: (x.assign(node),),
     ast.AsyncFor: lambda x, node: (x.loop(node, x.expr(node.target), x.expr(node.iter)),),
     ast.AsyncFunctionDef: lambda x, node: (f.Define(x.function(node, "")),),
     ast.AsyncWith: _Extractor.context,
     ast.AugAssign: lambda x, node: (
-        f.Augment(x.expr(node.target), x.expr(node.value), node.lineno),
+        f.Augment(x.expr(node.target), x.expr(node.value), x.line(node)),
     ),
-    ast.Break: lambda x, node: x.leave("break", None, node.lineno),
-    ast.Continue: lambda x, node: x.leave("continue", None, node.lineno),
+    ast.Break: lambda x, node: x.leave("break", None, node),
+    ast.Continue: lambda x, node: x.leave("continue", None, node),
     ast.Expr: _Extractor.bare,
     ast.For: lambda x, node: (x.loop(node, x.expr(node.target), x.expr(node.iter)),),
     ast.FunctionDef: lambda x, node: (f.Define(x.function(node, "")),),
@@ -350,8 +374,8 @@ _STATEMENTS: dict[type[ast.stmt], Callable[[_Extractor, Any], Sequence[f.Stmt]]]
     ast.Import: _Extractor.imports,
     ast.ImportFrom: _Extractor.imports,
     ast.Match: _Extractor.match,
-    ast.Raise: lambda x, node: x.leave("raise", node.exc, node.lineno),
-    ast.Return: lambda x, node: x.leave("return", node.value, node.lineno),
+    ast.Raise: lambda x, node: x.leave("raise", node.exc, node),
+    ast.Return: lambda x, node: x.leave("return", node.value, node),
     ast.While: lambda x, node: (x.loop(node, None, x.expr(node.test)),),
     ast.With: _Extractor.context,
 }

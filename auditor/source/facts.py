@@ -4,7 +4,8 @@ A body is a small flow tree (branches, loops, tries, exits) over reduced express
 analysis of reads, calls and waits does not need (operators, formatting, literals' values) is
 folded away, so facts are cheap to keep by content and to walk again on every run.
 
-Lines are 1-based; columns are 1-based code points.
+Lines are 1-based; columns are 1-based code points. Within a function of a module or a class they
+are counted from its ``def``, which is 1: a function that moved in its file has equal facts.
 """
 
 from __future__ import annotations
@@ -208,7 +209,8 @@ class FunctionFacts(_Node, frozen=True):
 
     ``mentions`` are the attribute names used anywhere in it (also as a string given to ``getattr``
     or ``hasattr``) and the names called, sorted: whether a function can matter is decided without
-    walking its body.
+    walking its body. ``digest`` tells apart all functions that differ (``line``, ``end_line``
+    aside); one defined within another body has none of its own.
     """
 
     name: str
@@ -221,6 +223,7 @@ class FunctionFacts(_Node, frozen=True):
     line: int
     column: int
     end_line: int
+    digest: str
 
 
 class ClassFacts(_Node, frozen=True):

@@ -6,20 +6,43 @@ types of what was put into ``self.pools``). What cannot be resolved is an empty 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeVar
 
 from auditor.source import facts as f
+from auditor.source.equations import Equations
+
+T = TypeVar("T")
 
 ClassKey = tuple[str, str]
 """(path, qualname)."""
+
+Scene = tuple[str, str, "f.Import | None"]
+"""Where a name stands: the file, the class of the method, the import inside the body that binds it.
+"""
 
 Scope = Mapping[str, list[f.Expr]]
 """Local name → the expressions assigned to it in one function."""
 
 _CONTAINERS = ("list", "tuple", "dict", "and", "or", "star", "await")
 _DEPTH = 8
+
+
+class Derived:
+    """What was worked out of facts, once for all sides that hold the same object."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, object], tuple[object, object]] = {}
+
+    def of(self, facts: object, what: object, work: Callable[[], T]) -> T:
+        """The answer to ``what`` about facts; it must depend on nothing else."""
+        key = (id(facts), what)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = (facts, work())  # facts kept alive, so that ids stay theirs
+        return known[1]  # type: ignore[return-value]
 
 
 @dataclass(frozen=True)
@@ -31,9 +54,13 @@ class Function:
     owner: ClassKey | None = None
 
     @property
-    def key(self) -> tuple[str, str, int]:
-        """Unique within a snapshot (a file can define one name twice)."""
-        return (self.path, self.facts.qualname, self.facts.line)
+    def key(self) -> tuple[str, str, str]:
+        """Equal for equal functions only (a file can define one name twice)."""
+        return (self.path, self.facts.qualname, self.facts.digest)
+
+    def line_of(self, line: int) -> int:
+        """The line of the file for one that is counted within the function."""
+        return self.facts.line + line - 1
 
     @cached_property
     def scope(self) -> Scope:
@@ -52,6 +79,11 @@ class Function:
     def imports(self) -> Mapping[str, f.Import]:
         """Names imported inside the body."""
         return {s.name: s for s in f.statements(self.facts.body) if isinstance(s, f.Import)}
+
+    def scene(self, name: str) -> Scene:
+        """All of the function that decides on what a name means in it."""
+        entry = self.imports.get(name.partition(".")[0])
+        return (self.path, self.owner[1] if self.owner else "", entry)
 
     def parameter(self, name: str) -> f.Parameter | None:
         """The parameter of that name."""
@@ -87,16 +119,19 @@ def package_name(path: str) -> str:
 class SourceIndex:
     """All that was extracted of one snapshot, with names resolved between files."""
 
-    def __init__(self, modules: Mapping[str, f.ModuleFacts]) -> None:
+    def __init__(
+        self, modules: Mapping[str, f.ModuleFacts], derived: Derived | None = None
+    ) -> None:
+        """``derived`` is shared between sides that have facts in common."""
         self.modules = dict(sorted(modules.items()))
         self.classes: dict[ClassKey, Class] = {}
         self.functions: dict[tuple[str, str], Function] = {}
         self._paths = {module_name(path): path for path in self.modules}
         self._imports: dict[str, dict[str, f.Import]] = {}
         self._by_name: dict[str, list[ClassKey]] = {}
-        self._attribute_types: dict[tuple[ClassKey, str], frozenset[ClassKey]] = {}
-        self._return_types: dict[tuple[object, ...], frozenset[ClassKey]] = {}
-        self._assigned: dict[ClassKey, dict[str, list[tuple[Function, f.Assign]]]] = {}
+        self._declared_in: dict[ClassKey, dict[str, list[tuple[Function, f.Assign]]]] = {}
+        self._types = Equations[ClassKey]()
+        self.derived = Derived() if derived is None else derived
         for path, module in self.modules.items():
             self._imports[path] = {entry.name: entry for entry in module.imports}
             for function in module.functions:
@@ -157,6 +192,14 @@ class SourceIndex:
         for key in self.classes[context].mro:
             yield from self.classes[key].methods.values()
 
+    def nested(self, context: ClassKey, name: str) -> ClassKey | None:
+        """The class of that name in the body of a class or of one of its bases."""
+        for path, qualname in self.classes[context].mro:
+            found = (path, f"{qualname}.{name}")
+            if found in self.classes:
+                return found
+        return None
+
     def _resolve(self, path: str, name: str, depth: int) -> Class | Function | None:
         head, _, rest = name.partition(".")
         local = self.classes.get((path, name))
@@ -213,51 +256,44 @@ class SourceIndex:
 
     def attribute_types(self, context: ClassKey, name: str) -> frozenset[ClassKey]:
         """The known classes that ``self.name`` can hold on objects of a class."""
-        cached = self._attribute_types.get((context, name))
-        if cached is not None:
-            return cached
-        self._attribute_types[context, name] = frozenset()  # cuts recursion
+        return self._types.solve((context, name), lambda: self._attribute_types(context, name))
+
+    def _attribute_types(self, context: ClassKey, name: str) -> frozenset[ClassKey]:
         found: set[ClassKey] = set()
         for key in self.classes[context].mro:
-            for function, assign in self.assigned(key).get(name, ()):
+            own, declared = self.assigned(key).get(name, ()), self._declared(key).get(name, ())
+            for function, assign in (*own, *declared):
                 if assign.annotation is not None:
                     found |= self.annotation_types(function, assign.annotation)
                 if assign.value is not None:
                     found |= self.types(function, context, assign.value)
-            for assign in self.classes[key].facts.assigns:
-                if any(isinstance(t, f.Name) and t.id == name for t in assign.targets):
-                    place = Function(key[0], _CLASS_BODY, key)
-                    if assign.annotation is not None:
-                        found |= self.annotation_types(place, assign.annotation)
-                    if assign.value is not None:
-                        found |= self.types(place, context, assign.value)
         method = self.method(context, name)
         if method is not None and is_property(method.facts):
             found |= self.return_types(method, context)
-        result = frozenset(found)
-        self._attribute_types[context, name] = result
-        return result
+        return frozenset(found)
 
     def assigned(self, key: ClassKey) -> Mapping[str, list[tuple[Function, f.Assign]]]:
         """``self.<name> = …`` of a class's own methods: also ``self.x[i] = …`` and appends."""
-        cached = self._assigned.get(key)
-        if cached is not None:
-            return cached
-        found: dict[str, list[tuple[Function, f.Assign]]] = {}
-        for function in self.classes[key].methods.values():
-            for stmt in f.statements(function.facts.body):
-                for name, assign in _self_assignments(stmt):
-                    found.setdefault(name, []).append((function, assign))
-        self._assigned[key] = found
-        return found
+        known = self.classes[key]
+        return self.derived.of(known.facts, ("assigned", known.path), lambda: _assigned(known))
+
+    def _declared(self, key: ClassKey) -> Mapping[str, list[tuple[Function, f.Assign]]]:
+        """``name = …`` and ``name: type`` in a class's own body."""
+        known = self._declared_in.get(key)
+        if known is None:
+            known = self._declared_in[key] = {}
+            place = Function(key[0], _CLASS_BODY, key)
+            for assign in self.classes[key].facts.assigns:
+                for name in {t.id for t in assign.targets if isinstance(t, f.Name)}:
+                    known.setdefault(name, []).append((place, assign))
+        return known
 
     def return_types(self, function: Function, context: ClassKey | None) -> frozenset[ClassKey]:
         """The known classes a function returns: by its annotation, else by what it returns."""
-        cache_key = (*function.key, context)
-        cached = self._return_types.get(cache_key)
-        if cached is not None:
-            return cached
-        self._return_types[cache_key] = frozenset()
+        key = (*function.key, context)
+        return self._types.solve(key, lambda: self._return_types(function, context))
+
+    def _return_types(self, function: Function, context: ClassKey | None) -> frozenset[ClassKey]:
         declared: frozenset[ClassKey] = frozenset()
         if function.facts.returns is not None:
             declared = self.annotation_types(function, function.facts.returns)
@@ -267,26 +303,17 @@ class SourceIndex:
                 made |= self.types(function, context, stmt.value)
         # What is made is more exact than what is promised, where it keeps the promise.
         exact = made and all(declared & set(self.classes[key].mro) for key in made)
-        result = frozenset(made) if exact or not declared else declared
-        self._return_types[cache_key] = result
-        return result
+        return frozenset(made) if exact or not declared else declared
+
+    @property
+    def settled(self) -> bool:
+        """Whether no answer so far depends on what was asked before it."""
+        return self._types.settled
 
     def annotation_types(self, function: Function, annotation: f.Expr) -> frozenset[ClassKey]:
         """Every known class named in an annotation (``Optional[X]``, ``list[X]``, ``X | None``)."""
-        found: set[ClassKey] = set()
-        stack = [annotation]
-        while stack:
-            node = stack.pop()
-            name = f.dotted(node)
-            if isinstance(node, f.Const) and node.kind == "str":
-                name = node.text
-            if name:
-                key = self._class_in(function, name)
-                if key is not None:
-                    found.add(key)
-            else:
-                stack.extend(f.children(node))
-        return frozenset(found)
+        keys = (self.class_in(function, name) for name in names_in(annotation))
+        return frozenset(key for key in keys if key is not None)
 
     def types(
         self, function: Function, context: ClassKey | None, expr: f.Expr, depth: int = 0
@@ -338,10 +365,10 @@ class SourceIndex:
         if name in ("enumerate", "zip", "list", "tuple", "reversed", "sorted", "iter", "next"):
             return frozenset().union(*(self.types(function, context, a, depth) for a in call.args))
         if name:
-            found = self._class_in(function, name)
+            found = self.class_in(function, name)
             if found is not None:
                 return frozenset((found,))
-            plain = self._function_in(function, name)
+            plain = self.function_in(function, name)
             if plain is not None:
                 return self.return_types(plain, None)
             if name in function.scope:  # a class held in a local: cls = A if x else B; cls(…)
@@ -388,45 +415,58 @@ class SourceIndex:
                 stack += [expr.body, expr.orelse]
                 continue
             dotted = f.dotted(expr)
-            key = self._class_in(function, dotted) if dotted else None
+            key = self.class_in(function, dotted) if dotted else None
             if key is not None:
                 found.add(key)
             elif dotted in function.scope and dotted != name and depth < 3:
                 found |= self._held_classes(function, dotted, depth + 1)
         return frozenset(found)
 
-    def _class_in(self, function: Function, name: str) -> ClassKey | None:
-        head, _, rest = name.partition(".")
-        entry = function.imports.get(head)
-        if entry is not None:
-            found = self._imported(entry, rest, 0)
-            if found is None and not rest:
-                return self.class_of(function.path, entry.member)
-            return found.key if isinstance(found, Class) else None
-        if function.owner is not None:
-            nested = (function.path, f"{function.owner[1]}.{name}")
-            if nested in self.classes:
-                return nested
-        return self.class_of(function.path, name)
-
-    def _function_in(self, function: Function, name: str) -> Function | None:
-        head, _, rest = name.partition(".")
-        entry = function.imports.get(head)
-        if entry is not None:
-            found = self._imported(entry, rest, 0)
-            return found if isinstance(found, Function) else None
-        return self.function_of(function.path, name)
+    def class_in(self, function: Function, name: str) -> ClassKey | None:
+        """The class a name means inside a function (its own imports included)."""
+        return self.class_at(function.scene(name), name)
 
     def function_in(self, function: Function, name: str) -> Function | None:
         """The module-level function a name means inside a function (its own imports included)."""
-        return self._function_in(function, name)
+        return self.function_at(function.scene(name), name)
 
-    def class_in(self, function: Function, name: str) -> ClassKey | None:
-        """The class a name means inside a function (its own imports included)."""
-        return self._class_in(function, name)
+    def class_at(self, scene: Scene, name: str) -> ClassKey | None:
+        """The class a name means in a scene."""
+        path, owner, entry = scene
+        rest = name.partition(".")[2]
+        if entry is not None:
+            found = self._imported(entry, rest, 0)
+            if found is None and not rest:
+                return self.class_of(path, entry.member)
+            return found.key if isinstance(found, Class) else None
+        if owner and (path, f"{owner}.{name}") in self.classes:
+            return (path, f"{owner}.{name}")
+        return self.class_of(path, name)
+
+    def function_at(self, scene: Scene, name: str) -> Function | None:
+        """The module-level function a name means in a scene."""
+        path, _, entry = scene
+        if entry is not None:
+            found = self._imported(entry, name.partition(".")[2], 0)
+            return found if isinstance(found, Function) else None
+        return self.function_of(path, name)
 
 
-_CLASS_BODY = f.FunctionFacts("", "", (), (), (), None, (), 0, 0, 0)
+def names_in(annotation: f.Expr) -> Iterator[str]:
+    """The names of an annotation, dotted ones whole."""
+    stack = [annotation]
+    while stack:
+        node = stack.pop()
+        name = f.dotted(node)
+        if isinstance(node, f.Const) and node.kind == "str":
+            name = node.text
+        if name:
+            yield name
+        else:
+            stack.extend(f.children(node))
+
+
+_CLASS_BODY = f.FunctionFacts("", "", (), (), (), None, (), 0, 0, 0, "")
 
 
 def _options(expr: f.Expr) -> tuple[f.Expr, ...]:
@@ -438,6 +478,15 @@ def _options(expr: f.Expr) -> tuple[f.Expr, ...]:
 def is_property(facts: f.FunctionFacts) -> bool:
     """Whether reading the attribute runs this function."""
     return any(d.rpartition(".")[2] in ("property", "cached_property") for d in facts.decorators)
+
+
+def _assigned(known: Class) -> dict[str, list[tuple[Function, f.Assign]]]:
+    found: dict[str, list[tuple[Function, f.Assign]]] = {}
+    for function in known.methods.values():
+        for stmt in f.statements(function.facts.body):
+            for name, assign in _self_assignments(stmt):
+                found.setdefault(name, []).append((function, assign))
+    return found
 
 
 def _self_assignments(stmt: f.Stmt) -> Iterator[tuple[str, f.Assign]]:

@@ -23,6 +23,8 @@ _KEPT = 40
 def content_key(parts: Iterable[str | bytes], trees: Iterable[Mapping[str, bytes]]) -> str:
     """A digest of texts and of whole trees, of this program's own code and of its Python.
 
+    A tree is given as contents by path, or as digests of them.
+
     What cannot be parsed depends on the Python that runs.
     """
     digest = hashlib.sha256(_own_code())

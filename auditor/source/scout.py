@@ -7,15 +7,18 @@ and one round of readers, by the names of what those classes wait for.
 from __future__ import annotations
 
 import functools
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from auditor.rulebook import Vocabulary
 from auditor.source import facts as f
-from auditor.source.index import module_name
+from auditor.source.index import Derived, module_name
+from auditor.source.results import ResultStore, content_key
 
 Facts = Callable[[Iterable[str]], Mapping[str, f.ModuleFacts]]
 """Gives the facts of the named files; what cannot be read is missing from the answer."""
@@ -57,9 +60,16 @@ class Scouted:
         )
 
 
+@functools.lru_cache(maxsize=1 << 16)
 def deployed(path: str) -> bool:
     """Whether a file can be part of a running server: tests, benchmarks and examples are not."""
     return _NOT_DEPLOYED.search(path) is None
+
+
+_Answers = dict[bytes, dict[bytes, list[Any]]]
+"""Pattern → digest of a content → what the pattern finds there."""
+_KEPT = 2
+_WORTH_WRITING = 0.02
 
 
 class Scans:
@@ -69,24 +79,64 @@ class Scans:
     searches for literals many times faster than for anything else.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, cache: Path | None = None) -> None:
+        """What an earlier run found is taken over from the folder ``cache``."""
+        self._store = ResultStore(cache and cache / "scans", _Answers, _KEPT)
+        self._about = content_key(["scans"], ())
+        self._kept: _Answers | None = None
         self._interned: dict[bytes, bytes] = {}
-        self._answers: dict[object, dict[int, Any]] = {}
+        self._digests: dict[int, bytes] = {}
+        self._answers: dict[re.Pattern[bytes], dict[int, list[Any]]] = {}
+        self._grown = 0
 
     def intern(self, sources: Mapping[str, bytes]) -> dict[str, bytes]:
-        """The same files, equal contents being one object."""
+        """The same files, equal contents being one object that is kept as long as this one."""
         return {p: self._interned.setdefault(data, data) for p, data in sources.items()}
+
+    def digest(self, data: bytes) -> bytes:
+        """The sha256 of an interned content."""
+        known = self._digests.get(id(data))
+        if known is None:
+            known = self._digests[id(data)] = hashlib.sha256(data).digest()
+        return known
 
     def found(
         self, data: bytes, pattern: re.Pattern[bytes], words: Sequence[bytes] = ()
     ) -> list[Any]:
-        """All matches of a pattern, as ``findall`` gives them; the caller keeps the content."""
-        answers = self._answers.setdefault(pattern, {})
+        """All matches of a pattern in an interned content, as ``findall`` gives them."""
+        answers = self._answers.get(pattern)
+        if answers is None:
+            answers = self._answers[pattern] = self._recalled(pattern)
         known = answers.get(id(data))
         if known is None:
+            self._grown += 1
             worth = not words or any(word in data for word in words)
             known = answers[id(data)] = pattern.findall(data) if worth else []
         return known
+
+    def _recalled(self, pattern: re.Pattern[bytes]) -> dict[int, list[Any]]:
+        if self._kept is None:
+            self._kept = self._store.load(self._about) or {}
+        kept = self._kept.get(pattern.pattern)
+        if kept is None:
+            return {}
+        interned = self._interned.values()
+        return {id(data): kept[d] for data in interned if (d := self.digest(data)) in kept}
+
+    def save(self) -> None:
+        """Keep what was found in the files of this run, if enough of it is new to be worth it."""
+        if self._grown > _WORTH_WRITING * len(self._answers) * len(self._interned):
+            digests = {id(data): self.digest(data) for data in self._interned.values()}
+            found = {
+                pattern.pattern: {digests[n]: answer for n, answer in answers.items()}
+                for pattern, answers in self._answers.items()
+            }
+            self._store.save(self._about, found)
+
+    def occurs(self, name: str, contents: Iterable[bytes]) -> bool:
+        """Whether a text is anywhere in some interned contents."""
+        pattern = re.compile(re.escape(name.encode()))
+        return any(self.found(data, pattern) for data in contents)
 
     def holding(
         self, sources: Mapping[str, bytes], words: Iterable[str], pattern: re.Pattern[bytes]
@@ -108,12 +158,18 @@ class Scout:
         vocabulary: Vocabulary,
         facts: Facts,
         scans: Scans | None = None,
+        derived: Derived | None = None,
     ) -> None:
-        """``sources`` are all Python files of the snapshot; ``scans`` is shared between sides."""
-        self.sources = {path: data for path, data in sources.items() if deployed(path)}
+        """``sources`` are all Python files of the snapshot.
+
+        ``scans`` is shared between sides, and has interned them; so is ``derived``.
+        """
+        self.waits = Waits(vocabulary, Derived() if derived is None else derived)
+        self.scans = Scans() if scans is None else scans
+        known = sources if scans is not None else self.scans.intern(sources)
+        self.sources = {path: data for path, data in known.items() if deployed(path)}
         self.vocabulary = vocabulary
         self.facts = facts
-        self.scans = Scans() if scans is None else scans
         self.modules: dict[str, f.ModuleFacts] = {}
 
     def find_gates(self) -> Scouted:
@@ -122,7 +178,7 @@ class Scout:
         waits = _wait_pattern(self.vocabulary)
         seeds = self.scans.holding(self.sources, words, waits)
         self.modules |= self.facts(seeds)
-        return Scouted(gates=_gates(self.modules.values(), self.vocabulary))
+        return Scouted(gates=_gates(self.modules.values(), self.waits))
 
     def find_families(self, shared: Scouted) -> Scouted:
         """Step two: the classes that name a gate, and what their methods read behind it."""
@@ -132,7 +188,7 @@ class Scout:
         naming = self.scans.holding(self.sources, sorted(gates), _name_pattern(gates))
         self.modules |= self.facts([path for path in naming if path not in self.modules])
         families = _close(self.sources, self.modules, gates, self.facts, self.scans)
-        return shared.merge(_protected(self.modules, families, gates, self.vocabulary))
+        return shared.merge(_protected(self.modules, families, gates, self.waits))
 
     def find_readers(self, shared: Scouted, also: Iterable[str] = ()) -> Scouted:
         """Step three: who reads any of it, and methods of one name that wait on a parameter.
@@ -192,15 +248,27 @@ def functions(module: f.ModuleFacts) -> Iterable[f.FunctionFacts]:
         yield from known.methods
 
 
-def keyed_waits(function: f.FunctionFacts, vocabulary: Vocabulary) -> Iterable[tuple[str, f.Call]]:
-    """(gate, call) of every wait that is told what to wait for.
+class Waits:
+    """The waits of functions, each looked at once."""
 
-    The gate is the attribute, or the parameter, that is waited on. ``x.wait(i)`` counts only on an
-    attribute of self and for a parameter that other code of the function's class could index by:
-    most calls of that name take a time or a stream.
-    """
-    if not vocabulary.primitive_waits.keys() & set(function.mentions):
-        return
+    def __init__(self, vocabulary: Vocabulary, derived: Derived) -> None:
+        self.vocabulary = vocabulary
+        self._derived = derived
+
+    def of(self, function: f.FunctionFacts) -> Sequence[tuple[str, f.Call]]:
+        """(gate, call) of every wait that is told what to wait for.
+
+        The gate is the attribute, or the parameter, that is waited on. ``x.wait(i)`` counts only on
+        an attribute of self and for a parameter that other code of the function's class could index
+        by: most calls of that name take a time or a stream.
+        """
+        if self.vocabulary.primitive_waits.keys().isdisjoint(function.mentions):
+            return ()
+        keyed = _keyed_waits(function, self.vocabulary)
+        return self._derived.of(function, "waits", lambda: tuple(keyed))
+
+
+def _keyed_waits(function: f.FunctionFacts, vocabulary: Vocabulary) -> Iterable[tuple[str, f.Call]]:
     for stmt in f.statements(function.body):
         for top in f.expressions(stmt):
             for node in f.walk(top):
@@ -241,20 +309,19 @@ def _rooted_at_self(expr: f.Expr) -> bool:
     return expr == f.Name("self")
 
 
-def _gates(modules: Iterable[f.ModuleFacts], vocabulary: Vocabulary) -> frozenset[str]:
+def _gates(modules: Iterable[f.ModuleFacts], keyed: Waits) -> frozenset[str]:
+    kinds = keyed.vocabulary.primitive_waits
     found: set[str] = set()
     for module in modules:
         for function in module.functions:
-            found |= {name for name, _ in keyed_waits(function, vocabulary)}
+            found |= {name for name, _ in keyed.of(function)}
         for known in module.classes:
-            waits = [w for method in known.methods for w in keyed_waits(method, vocabulary)]
-            doubtful = any(
-                vocabulary.primitive_waits[_called(call)] != "keyed" for _, call in waits
-            )
+            waits = [w for method in known.methods for w in keyed.of(method)]
+            doubtful = any(kinds[_called(call)] != "keyed" for _, call in waits)
             indices = {i for m in known.methods for i in _indices(m)} if doubtful else set()
             for name, call in waits:
                 names = {n for argument in call.args for n in _names(argument)}
-                if vocabulary.primitive_waits[_called(call)] == "keyed" or names & indices:
+                if kinds[_called(call)] == "keyed" or names & indices:
                     found.add(name)
     return frozenset(found)
 
@@ -342,7 +409,7 @@ def _protected(
     modules: Mapping[str, f.ModuleFacts],
     families: set[str],
     gates: frozenset[str],
-    vocabulary: Vocabulary,
+    keyed: Waits,
 ) -> Scouted:
     """What methods of the families read behind a wait, and which methods may do without."""
     wrappers: set[str] = set()
@@ -350,14 +417,14 @@ def _protected(
     methods: list[f.FunctionFacts] = []
     for module in modules.values():
         for function in module.functions:
-            if any(name in gates for name, _ in keyed_waits(function, vocabulary)):
+            if any(name in gates for name, _ in keyed.of(function)):
                 wrappers.add(function.name)
         for known in module.classes:
             if known.name not in families:
                 continue
             methods += known.methods
             for method in known.methods:
-                for name, call in keyed_waits(method, vocabulary):
+                for name, call in keyed.of(method):
                     if name not in gates:
                         continue
                     wrappers.add(method.name)
@@ -377,7 +444,7 @@ def _protected(
         m.name
         for m in methods
         if m.name[:1] != "_"
-        and not vocabulary.duty(m.name)
+        and not keyed.vocabulary.duty(m.name)
         and protected & set(m.mentions)
         and not telling & set(m.mentions)
     }

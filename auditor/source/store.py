@@ -21,8 +21,11 @@ _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS facts (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"
 )
 
-_WORTH_SHARING = 60
-"""Files; a second process costs as much as some of them."""
+_WORTH_SHARING = 256 * 1024
+"""Bytes; a second process costs as much as a tenth of them."""
+
+_AT_ONCE = 500
+"""Keys in one query; older sqlite takes 999."""
 
 Source = tuple[bytes, str]
 """A file's bytes and its package."""
@@ -37,6 +40,7 @@ class FactStore:
 
     def __init__(self, folder: Path | None, *, alone: bool = True) -> None:
         """``folder`` None keeps nothing beyond this run; ``alone`` asks for no second process."""
+        self.folder = folder
         self._alone = alone
         self._database: sqlite3.Connection | None = None
         self._decoder = msgspec.msgpack.Decoder(ModuleFacts)
@@ -69,17 +73,12 @@ class FactStore:
 
     def facts(self, sources: Mapping[str, bytes]) -> tuple[dict[str, ModuleFacts], dict[str, str]]:
         """The facts of files by path, and the reason for each that could not be read."""
-        keys: dict[str, bytes] = {}
+        keys = {path: _key(data, package_name(path)) for path, data in sources.items()}
+        self._recall(keys.values())
         missing: dict[bytes, Source] = {}
-        for path, data in sources.items():
-            package = package_name(path)
-            key = keys[path] = hashlib.sha256(package.encode() + b"\0" + data).digest()
+        for path, key in keys.items():
             if key not in self._recent:
-                known = self._kept(key)
-                if known is None:
-                    missing[key] = (data, package)
-                else:
-                    self._recent[key] = known
+                missing[key] = (sources[path], package_name(path))
         self._extract(missing)
         found: dict[str, ModuleFacts] = {}
         failed: dict[str, str] = {}
@@ -91,19 +90,33 @@ class FactStore:
                 found[path] = facts
         return found, failed
 
-    def _kept(self, key: bytes) -> ModuleFacts | None:
+    def known(self, sources: Mapping[str, bytes]) -> set[str]:
+        """The paths of the files whose facts are kept."""
+        keys = {path: _key(data, package_name(path)) for path, data in sources.items()}
+        self._recall(keys.values())
+        return {path for path, key in keys.items() if key in self._recent}
+
+    def _recall(self, keys: Iterable[bytes]) -> None:
+        wanted = [key for key in dict.fromkeys(keys) if key not in self._recent]
         if self._database is None:
-            return None
-        try:
-            row = self._database.execute("SELECT value FROM facts WHERE key = ?", (key,)).fetchone()
-            return None if row is None else self._decoder.decode(row[0])
-        except (sqlite3.Error, msgspec.DecodeError, msgspec.ValidationError, TypeError):
-            return None
+            return
+        for first in range(0, len(wanted), _AT_ONCE):
+            some = wanted[first : first + _AT_ONCE]
+            marks = ",".join("?" * len(some))
+            with contextlib.suppress(sqlite3.Error):
+                rows = self._database.execute(
+                    f"SELECT key, value FROM facts WHERE key IN ({marks})",
+                    some,
+                )
+                for key, value in rows:
+                    with contextlib.suppress(msgspec.DecodeError, TypeError):
+                        self._recent[key] = self._decoder.decode(value)
 
     def _extract(self, missing: Mapping[bytes, Source]) -> None:
         """Extract files, every second one of many in another process."""
         order = sorted(missing, key=lambda key: (len(missing[key][0]), key))
-        shared = order[::2] if len(order) >= _WORTH_SHARING and not self._alone else []
+        much = sum(len(data) for data, _ in missing.values()) >= _WORTH_SHARING
+        shared = order[::2] if much and not self._alone else []
         beside = Beside(lambda: [_encoded(missing[key]) for key in shared], alone=not shared)
         for key in order[1::2] if shared else order:
             facts = self._recent[key] = _extracted(missing[key])
@@ -132,6 +145,10 @@ class FactStore:
         if self._database is not None:
             self._database.close()
             self._database = None
+
+
+def _key(data: bytes, package: str) -> bytes:
+    return hashlib.sha256(package.encode() + b"\0" + data).digest()
 
 
 def _extracted(source: Source) -> ModuleFacts | str:

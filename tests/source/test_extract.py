@@ -40,10 +40,71 @@ def calls(facts: f.ModuleFacts) -> list[str]:
 
 
 def place(text: str | bytes, name: str) -> tuple[int, int]:
-    """Line and column of the call of a name."""
-    found = [n for n in nodes(module(text)) if isinstance(n, f.Call)]
+    """Line and column in the file of the call of a name in its only function."""
+    facts = module(text)
+    (function,) = facts.functions
+    found = [n for n in nodes(facts) if isinstance(n, f.Call)]
     (call,) = [n for n in found if f.dotted(n.func) == name]
-    return call.line, call.column
+    return function.line + call.line - 1, call.column
+
+
+def place_free(facts: f.FunctionFacts) -> f.FunctionFacts:
+    """A function's facts without where it stands in its file."""
+    return msgspec.structs.replace(facts, line=0, end_line=0)
+
+
+MOVED = """\
+@decorated
+def function(a, b=1):
+    def inner(c):
+        return a.x[c]
+    # a comment
+    return [inner(i) for i in b]
+"""
+
+
+@pytest.mark.parametrize("before", ["", "\n", "x = 1\n\n\n", "def other(): ...\n", '"""\n"""\n'])
+def test_a_function_that_moved_has_equal_facts(before: str) -> None:
+    first, moved = (
+        next(g for g in module(text).functions if g.name == "function")
+        for text in (MOVED, before + MOVED)
+    )
+    assert place_free(moved) == place_free(first)
+    assert moved.digest
+    lines = before.count("\n")
+    assert (moved.line, moved.end_line) == (2 + lines, 6 + lines)
+
+
+def test_lines_count_from_the_definition() -> None:
+    (function,) = module("\n\n" + MOVED).functions
+    define, leave = function.body
+    assert isinstance(define, f.Define)
+    assert (define.function.line, define.function.end_line) == (2, 3)
+    assert define.function.digest == ""
+    (inner,) = define.function.body
+    assert isinstance(inner, f.Exit) and inner.line == 3
+    assert isinstance(leave, f.Exit) and leave.line == 5
+    methods = module("class A:\n    x = 1\n\n    def get(self): return self.x\n").classes[0]
+    (method,) = methods.methods
+    assert (method.line, method.body[0].line) == (4, 1)  # type: ignore[union-attr]
+    assert methods.assigns[0].line == 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("return", "return not"),
+        ("b=1", "b=2"),
+        ("@decorated", "@other"),
+        ("    # a comment\n", ""),
+        ("a.x[c]", "a.x[ c]"),
+        ("[inner", "[inner "),
+    ],
+)
+def test_any_other_text_has_another_digest(old: str, new: str) -> None:
+    assert MOVED.count(old) >= 1
+    first, other = (module(t).functions[0] for t in (MOVED, MOVED.replace(old, new, 1)))
+    assert first.digest != other.digest
 
 
 # -- places --------------------------------------------------------------------------------------
