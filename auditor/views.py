@@ -15,7 +15,8 @@ from auditor.rulebook import Vocabulary
 from auditor.source.facts import ModuleFacts
 from auditor.source.index import Derived, SourceIndex
 from auditor.source.results import content_key
-from auditor.source.scout import Scans, Scout, Scouted, lost_waits
+from auditor.source.scans import Scans
+from auditor.source.scout import Scout, Scouted, lost_waits
 from auditor.source.store import FactStore
 
 Stage = Callable[[str, int, int], AbstractContextManager[None]]

@@ -16,7 +16,8 @@ from auditor.analysis.siblings import Judge
 from auditor.model import Side
 from auditor.rulebook import Vocabulary
 from auditor.source.index import Function, SourceIndex
-from auditor.source.scout import Scans, Scouted, deployed
+from auditor.source.scans import Scans
+from auditor.source.scout import Scouted, deployed
 
 
 @dataclass(frozen=True)
