@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from auditor.analysis.binding import bind, keys_of, paths_of, substitute
 from auditor.analysis.grounds import Asked, Grounds
 from auditor.analysis.memory import SideMemory
 from auditor.analysis.values import (
@@ -813,7 +814,7 @@ class _Walk:
         keywords: tuple[tuple[str, Value], ...],
     ) -> Summary | None:
         """The summary of a free function; handed ``self``, it knows of which class that is."""
-        binding = _bind(function, NOTHING, arguments, keywords)
+        binding = bind(function, NOTHING, arguments, keywords)
         types: list[tuple[str, frozenset[ClassKey]]] = []
         for parameter in function.facts.parameters:
             value = binding.get(f"param:{parameter.name}", NOTHING)
@@ -999,24 +1000,24 @@ class _Walk:
         keywords: tuple[tuple[str, Value], ...],
         expr: f.Call,
     ) -> Value:
-        binding = _bind(function, receiver, arguments, keywords)
+        binding = bind(function, receiver, arguments, keywords)
         state = self.state
         for read in summary.reads:
             if read.use == "return":
                 continue
             held = dict(state.held)
             for token, keys in read.held:
-                for path in _paths(token, binding):
-                    add_held(held, path, _keys(keys, binding))
-            may = state.may | {q for p in read.may for q in _paths(p, binding)}
+                for path in paths_of(token, binding):
+                    add_held(held, path, keys_of(keys, binding))
+            may = state.may | {q for p in read.may for q in paths_of(p, binding)}
             given = binding.get(read.path[0], NOTHING).deps
-            for path in _paths(read.path, binding):
+            for path in paths_of(read.path, binding):
                 if not is_data(path):
                     continue
                 self.note_read(
                     Read(
                         path,
-                        given | (_keys(read.keys, binding) or NO_KEYS),
+                        given | (keys_of(read.keys, binding) or NO_KEYS),
                         tuple(sorted(held.items())),
                         frozenset(may),
                         read.use,
@@ -1027,15 +1028,15 @@ class _Walk:
                     )
                 )
         for wait in summary.waits:
-            for path in _paths(wait.token, binding):
-                keys = _keys(wait.keys, binding) or NO_KEYS
+            for path in paths_of(wait.token, binding):
+                keys = keys_of(wait.keys, binding) or NO_KEYS
                 self.waits[Wait(path, keys, wait.kind, expr.line, wait.origin)] = None
         for token, keys in summary.exit_held:
-            for path in _paths(token, binding):
-                add_held(state.held, path, _keys(keys, binding))
-        state.may |= {q for p in summary.exit_may for q in _paths(p, binding)}
+            for path in paths_of(token, binding):
+                add_held(state.held, path, keys_of(keys, binding))
+        state.may |= {q for p in summary.exit_may for q in paths_of(p, binding)}
         state.ordered = state.ordered or summary.exit_ordered
-        return _substitute(summary.result, binding, expr.line, expr.column)
+        return substitute(summary.result, binding, expr.line, expr.column)
 
     def wait(
         self,
@@ -1072,7 +1073,7 @@ class _Walk:
         self.unused.pop(function.facts.line, None)
         if self.nesting > 40:
             return NOTHING
-        binding = _bind(function, NOTHING, arguments, keywords)
+        binding = bind(function, NOTHING, arguments, keywords)
         results, state = self.inline(function, self.state.fork(), binding)
         saved = self.state.env
         self.state.become([state])
@@ -1267,99 +1268,6 @@ _TAKING = ("get", "pop", "values", "setdefault")
 
 def _only_waits(summary: Summary) -> bool:
     return bool(summary.exit_held) and not summary.reads
-
-
-def _bind(
-    function: Function,
-    receiver: Value,
-    arguments: Sequence[Value],
-    keywords: Sequence[tuple[str, Value]],
-) -> dict[str, Value]:
-    """Root → the value given at a call; what is not given is missing."""
-    binding: dict[str, Value] = {"self": receiver}
-    facts = function.facts
-    parameters = list(facts.parameters)
-    bound = function.owner is not None and "staticmethod" not in facts.decorators
-    if bound and parameters:
-        parameters = parameters[1:]
-    rest = list(arguments)
-    for parameter in parameters:
-        if parameter.kind == "plain" and rest:
-            binding[f"param:{parameter.name}"] = rest.pop(0)
-        elif parameter.kind == "star":
-            binding[f"param:{parameter.name}"] = Value(parts=tuple(rest))
-            rest = []
-    named = dict(keywords)
-    for parameter in parameters:
-        if parameter.name in named:
-            binding[f"param:{parameter.name}"] = named.pop(parameter.name)
-    for parameter in parameters:
-        if parameter.default in ("none", "false"):
-            binding.setdefault(f"param:{parameter.name}", Value(none=True))
-    for parameter in parameters:
-        if parameter.kind == "double":
-            binding[f"param:{parameter.name}"] = join_values(named.values())
-    return binding
-
-
-def _paths(path: Path, binding: dict[str, Value]) -> list[Path]:
-    root = path[0]
-    if root.startswith(("global:", "local:")) or root == "*":
-        return [path]
-    if root.startswith("?"):
-        given = binding.get(f"param:{root[1:]}", NOTHING)
-        if given.none:
-            return []
-        switches = [p[0] for p in given.paths if len(p) == 1 and p[0].startswith("param:")]
-        inner = _paths(path[1:], binding)
-        if len(switches) == 1:
-            return [(f"?{switches[0].removeprefix('param:')}", *p) for p in inner]
-        return inner
-    value = binding.get(root)
-    if value is None or value.none:
-        return []
-    paths = value.paths
-    if not paths and value.parts:
-        paths = frozenset().union(*(part.paths for part in value.parts))
-    return [(*start, *path[1:])[:10] for start in sorted(paths)]
-
-
-def _keys(keys: Keys | None, binding: dict[str, Value]) -> Keys | None:
-    if keys is None:
-        return None
-    found: set[str] = set()
-    for key in keys:
-        if key == LOOP:
-            found.add(key)
-        else:
-            value = binding.get(f"param:{key}")
-            if value is not None:
-                found |= value.keys
-    return frozenset(found) or None
-
-
-def _substitute(value: Value, binding: dict[str, Value], line: int, column: int) -> Value:
-    paths = frozenset(q for p in value.paths for q in _paths(p, binding))
-    types = value.types
-    whole = [p for p in value.paths if len(p) == 1]
-    if len(whole) == 1 and len(value.paths) == 1 and whole[0][0] in binding:
-        return binding[whole[0][0]]
-    parts = tuple(_substitute(part, binding, line, column) for part in value.parts)
-    given = (binding[p[0]].deps for p in value.paths if p[0] in binding)
-    deps = (_keys(value.deps, binding) or NO_KEYS).union(*given)
-    guards = tuple(
-        (
-            path,
-            tuple(
-                (token, _keys(keys, binding))
-                for held, keys in gates
-                for token in _paths(held, binding)
-            ),
-        )
-        for before, gates in value.guards
-        for path in _paths(before, binding)
-    )
-    return Value(paths, deps, types, parts, line, column, value.origin, guards, none=value.none)
 
 
 def _suppresses(context: f.Expr) -> bool:
