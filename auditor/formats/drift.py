@@ -7,10 +7,10 @@ from typing import Any
 
 from tabulate import tabulate
 
+from auditor.drift.runs import Seen
 from auditor.formats.drift_words import (
     AREA_HEAD,
     PATCH_HEAD,
-    PATCH_STATES,
     Standing,
     Words,
     area_cells,
@@ -18,6 +18,7 @@ from auditor.formats.drift_words import (
     number,
     patch_cells,
     seen_at,
+    shorten,
 )
 from auditor.formats.text import Paint, Screen, wrap, wrap_phrases
 from auditor.model import SEVERITIES, Location
@@ -28,6 +29,7 @@ _PROSE = 110
 _FIXES = 15
 _PATCHES = 15
 _ROWS = 12
+_LEAST = 20  # columns of a subject, however narrow the screen is
 
 
 def render(form: str, standing: Standing, screen: Screen) -> str:
@@ -107,17 +109,27 @@ class _Page:
             return
         for note in moved.notes:
             yield from wrap(note, self.prose, "  note: ", "    ")
-        for told, rows in (("opened", moved.opened), ("closed", moved.closed)):
-            if rows:
-                yield from self.heading(f"Findings {told} · {len(rows)}")
-                lines = [
-                    f"{row.severity} {row.rule} · {row.origin} · {seen_at(row)}" for row in rows
-                ]
+        turned = [
+            f"{_seen(r.now)} · was {r.before.severity} {r.before.origin}" for r in moved.changed
+        ]
+        for told, lines in (
+            ("Findings opened", [_seen(row) for row in moved.opened]),
+            ("Findings closed", [_seen(row) for row in moved.closed]),
+            ("Findings accepted", [_seen(row) for row in moved.accepted]),
+            ("Findings with another origin or severity", turned),
+            ("Fixes newly missed", self.named(moved.newly_missed)),
+            ("Fixes taken over", self.named(moved.taken_over)),
+            ("Patches added", self.named(moved.patches_added)),
+            ("Patches taken upstream", self.named(moved.patches_upstream)),
+            ("Patches gone", self.named(moved.patches_gone)),
+        ):
+            if lines:
+                yield from self.heading(f"{told} · {len(lines)}")
                 yield from self.some(lines, _ROWS)
-        if moved.newly_missed:
-            yield from self.heading(f"Fixes newly missed · {len(moved.newly_missed)}")
-            lines = [f"{sha[:10]} {self.words.subject(sha)}" for sha in moved.newly_missed]
-            yield from self.some(lines, _ROWS)
+
+    def named(self, shas: Sequence[str]) -> list[str]:
+        subjects = (shorten(self.words.subject(sha), _PROSE) for sha in shas)
+        return [f"{sha[:10]} {said}".rstrip() for sha, said in zip(shas, subjects, strict=True)]
 
     def fixes(self) -> Iterator[str]:
         words = self.words
@@ -126,12 +138,14 @@ class _Page:
         shown, left = cut(words.owed, None if self.screen.verbose else _FIXES)
         for fix in shown:
             yield ""
-            yield from wrap(f"{fix.sha[:10]} {fix.subject}", self.prose, "  ", "    ")
+            yield from wrap(
+                f"{fix.sha[:10]} {shorten(fix.subject, _PROSE)}", self.prose, "  ", "    "
+            )
             yield from wrap(f"{fix.state}: {fix.reason}", self.prose, "    ")
             yield from wrap_phrases(" · ".join(words.fix_facts(fix)), self.prose, "    ")
             for seen in fix.evidence:
                 place = f"{seen.path}:{seen.line}" if seen.line else seen.path
-                told = f"{place} {seen.symbol} — {seen.note}".strip()
+                told = " ".join(filter(None, (place, seen.symbol, "—", seen.note)))
                 yield from wrap(told, self.prose, "    ", "      ")
         if left:
             yield f"  +{left:,} more; -v shows all"
@@ -142,10 +156,17 @@ class _Page:
         yield from wrap_phrases(" · ".join(words.by_state()), self.prose, "  ")
         if words.drift.patches:
             ages = [[name, *(number(len(c)) for c in row)] for name, row in words.patches_by_age()]
-            yield from self.table(("age", *PATCH_STATES.values()), ages, len(ages))
+            yield from self.table(("age", *words.states.values()), ages, len(ages))
             yield ""
             rows = [patch_cells(patch) for patch in words.drift.patches]
+            columns = list(zip(PATCH_HEAD, *rows, strict=True))[:-1]
+            left = self.screen.width - sum(max(map(len, column)) + 2 for column in columns) - 2
+            rows = [[*cells, shorten(subject, max(left, _LEAST))] for *cells, subject in rows]
             yield from self.table(PATCH_HEAD, rows, _PATCHES)
+
+
+def _seen(row: Seen) -> str:
+    return f"{row.severity} {row.rule} · {row.origin} · {seen_at(row)}"
 
 
 def _place(where: Location) -> str:

@@ -15,7 +15,6 @@ from auditor.formats.charts import Chart, Line, chart_of
 from auditor.formats.drift_words import (
     AREA_HEAD,
     MEASURES,
-    PATCH_STATES,
     Standing,
     Words,
     area_cells,
@@ -54,7 +53,6 @@ def render(standing: Standing) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["short"] = short
     page = environment.from_string(text).render(
         words=words,
         report=words.report,
@@ -70,7 +68,6 @@ def render(standing: Standing) -> str:
         patches=_patches(words),
         findings=_findings(words),
         severities=SEVERITIES,
-        states=PATCH_STATES,
         area_head=AREA_HEAD,
         area_cells=area_cells,
         ids=_Ids(words),
@@ -155,7 +152,7 @@ def _fixes(words: Words) -> list[Group]:
             return ""
         if fix.in_target == "taken-back":
             return "taken back upstream"
-        return "the fork has nothing of it" if fix.moot else "no repair, by its subject"
+        return "the fork has nothing of it" if fix.moot else "no repair"
 
     groups = []
     for state in ("present", "absent", "undecided"):
@@ -169,7 +166,7 @@ def _patches(words: Words) -> list[Group]:
     cells = words.patches_by_age()
     return [
         Group(f"patches-{column}-{row}", f"{told}, {age}", patches)
-        for column, told in enumerate(PATCH_STATES.values())
+        for column, told in enumerate(words.states.values())
         for row, (age, columns) in enumerate(cells)
         for patches in [columns[column]]
         if patches

@@ -11,13 +11,13 @@ from auditor.drift.runs import Changed, Seen
 from auditor.formats.drift_words import (
     AREA_HEAD,
     PATCH_HEAD,
-    PATCH_STATES,
     Standing,
     Words,
     area_cells,
     cut,
     number,
     patch_cells,
+    shorten,
 )
 from auditor.formats.markdown import prose
 from auditor.formats.text import Screen
@@ -69,7 +69,7 @@ def _page(words: Words, most: int | None) -> Iterator[str]:
     yield prose(" · ".join(words.by_state()))
     if drift.patches:
         ages = [[name, *(number(len(c)) for c in row)] for name, row in words.patches_by_age()]
-        yield from _table(("age", *PATCH_STATES.values()), ages, None)
+        yield from _table(("age", *words.states.values()), ages, None)
         rows = [patch_cells(patch) for patch in drift.patches]
         for row in rows:
             row[-1] = _code(row[-1]).replace("|", "\\|")
@@ -101,6 +101,9 @@ def _moved(words: Words, most: int | None) -> Iterator[str]:
     yield from _list("Findings with another origin or severity", moved.changed, _changed, most)
     yield from _list("Fixes newly missed", moved.newly_missed, named, most)
     yield from _list("Fixes taken over", moved.taken_over, named, most)
+    yield from _list("Patches added", moved.patches_added, named, most)
+    yield from _list("Patches taken upstream", moved.patches_upstream, named, most)
+    yield from _list("Patches gone", moved.patches_gone, named, most)
 
 
 def _list(
@@ -158,7 +161,6 @@ def _code(text: str) -> str:
     """Text of the fork as a code span: nothing in it links, mentions, formats or is HTML."""
     if not text.strip():
         return ""
-    if len(text) > _LONGEST:
-        text = f"{text[: _LONGEST - 1]}…"
+    text = shorten(text, _LONGEST)
     fence = "`" * (max(map(len, _BACKTICKS.findall(text)), default=0) + 1)
     return f"{fence} {text} {fence}" if "`" in text else f"{fence}{text}{fence}"

@@ -14,16 +14,17 @@ from auditor.formats.charts import Chart, Line, chart_of, describe, draw
 from auditor.formats.drift import render
 from auditor.formats.drift_words import Standing
 from auditor.formats.text import Screen
+from auditor.formats.verdict import decide
 from tests.formats.drifts import DAY, HOSTILE, drift, weeks
 from tests.formats.sample import report
 
-VOID = {"meta", "link", "br", "img", "hr", "input"}
+VOID = {"meta", "link", "br", "wbr", "img", "hr", "input"}
 KNOWN = set(
     re.findall(
         "[a-z0-9]+",
         """html head meta link title style body header main section article footer h1 h2 h3 p a b
-        code span ul li dl dt dd div table thead tbody tr th td details summary figure figcaption br
-        svg desc g path line text""",
+        code span ul li dl dt dd div table thead tbody tr th td details summary figure figcaption
+        br wbr svg desc g path line text""",
     )
 )
 
@@ -130,7 +131,8 @@ def test_without_the_library_of_charts_the_numbers_are_there(monkeypatch):
 
 
 def test_a_page_without_a_history_or_anything_to_say_is_whole():
-    text = page_of(Standing(report(), drift(target="", ahead=None, behind=None, conflicts=None)))
+    state = drift(target="", ahead=None, behind=None, conflicts=None)
+    text = page_of(Standing(report(), state, decide(report(), "high", False)))
     said = " ".join(Page(text).said)
     assert "unknown" in said
     assert "Over time" not in said
