@@ -15,6 +15,7 @@ from auditor.formats.drift_words import (
     Words,
     area_cells,
     cut,
+    filled,
     number,
     patch_cells,
     seen_at,
@@ -29,7 +30,7 @@ _PROSE = 110
 _FIXES = 15
 _PATCHES = 15
 _ROWS = 12
-_LEAST = 20  # columns of a subject, however narrow the screen is
+_LEAST = 40  # columns of a subject, however narrow the screen is
 
 
 def render(form: str, standing: Standing, screen: Screen) -> str:
@@ -97,8 +98,9 @@ class _Page:
             yield f"  +{left:,} more; -v shows all"
 
     def table(self, head: Sequence[str], rows: Sequence[Sequence[Any]], most: int) -> Iterator[str]:
-        shown, left = cut(rows, None if self.screen.verbose else most)
-        page = tabulate(shown, headers=head, tablefmt="plain", disable_numparse=True)
+        names, *cells = filled(head, rows)
+        shown, left = cut(cells, None if self.screen.verbose else most)
+        page = tabulate(shown, headers=names, tablefmt="plain", disable_numparse=True)
         yield from (f"  {line.rstrip()}" for line in page.splitlines())
         if left:
             yield f"  +{left:,} more; -v shows all"
@@ -159,9 +161,11 @@ class _Page:
             yield from self.table(("age", *words.states.values()), ages, len(ages))
             yield ""
             rows = [patch_cells(patch) for patch in words.drift.patches]
-            columns = list(zip(PATCH_HEAD, *rows, strict=True))[:-1]
-            left = self.screen.width - sum(max(map(len, column)) + 2 for column in columns) - 2
-            rows = [[*cells, shorten(subject, max(left, _LEAST))] for *cells, subject in rows]
+            # A column is as wide as its longest cell, or its head and two more.
+            columns = list(zip(*filled(PATCH_HEAD, rows), strict=True))[:-1]
+            widths = [max(len(head) + 2, *map(len, cells)) + 2 for head, *cells in columns]
+            left = max(self.screen.width - 2 - sum(widths), _LEAST)
+            rows = [[*cells, shorten(subject, left)] for *cells, subject in rows]
             yield from self.table(PATCH_HEAD, rows, _PATCHES)
 
 

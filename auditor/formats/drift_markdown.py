@@ -15,6 +15,7 @@ from auditor.formats.drift_words import (
     Words,
     area_cells,
     cut,
+    filled,
     number,
     patch_cells,
     shorten,
@@ -122,9 +123,10 @@ def _list(
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], most: int | None) -> Iterator[str]:
-    shown, left = cut(rows, most)
+    names, *cells = filled(head, rows)
+    shown, left = cut(cells, most)
     if shown:
-        yield from ("", "| " + " | ".join(head) + " |", "|" + " --- |" * len(head))
+        yield from ("", "| " + " | ".join(names) + " |", "|" + " --- |" * len(names))
         yield from ("| " + " | ".join(row) + " |" for row in shown)
     if left and most:
         yield from ("", f"+{left:,} more; -v shows all")

@@ -280,6 +280,12 @@ def number(value: int) -> str:
     return f"{value:,}" if value else ""
 
 
+def filled(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """A table, its head first, without the columns in which no row says anything."""
+    columns = [column for column in zip(head, *rows, strict=True) if any(column[1:])]
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
 def cut(rows: Sequence[Any], most: int | None) -> tuple[Sequence[Any], int]:
     """The first rows, and how many are left out; None takes all."""
     shown = rows if most is None else rows[:most]
