@@ -60,7 +60,7 @@ class _Page:
     def lines(self) -> Iterator[str]:
         words = self.words
         if words.moved is not None:
-            since = f"since {words.moved.since:%Y-%m-%d}: "
+            since = f"since {words.since}: "
             yield from wrap_phrases(since + words.moved_line(), self.screen.width)
         for line in wrap_phrases(" · ".join(words.headline()), self.screen.width):
             yield self.paint.bold(line)

@@ -18,6 +18,7 @@ from auditor.formats.drift_words import (
     Standing,
     Words,
     area_cells,
+    day_of,
 )
 from auditor.formats.order import origin as origin_told
 from auditor.model import ORIGINS, SEVERITIES
@@ -137,7 +138,7 @@ def _figures(runs: Sequence[Run]) -> Iterator[Figure]:
 
 def _figure(chart: Chart) -> Figure:
     rows = [
-        (f"{moment:%Y-%m-%d}", [line.values[n] for line in chart.lines])
+        (day_of(moment, chart.moments), [line.values[n] for line in chart.lines])
         for n, moment in enumerate(chart.moments)
     ]
     svg = charts.draw(chart) if charts.available() else None

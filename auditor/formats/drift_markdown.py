@@ -51,7 +51,7 @@ def render(standing: Standing, screen: Screen) -> str:
 
 def _head(words: Words) -> Iterator[str]:
     if words.moved is not None:
-        yield f"**Since {words.moved.since:%Y-%m-%d}:** {prose(words.moved_line())}"
+        yield f"**Since {words.since}:** {prose(words.moved_line())}"
         yield ""
     yield f"**{prose(' · '.join(words.headline()))}**"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from auditor.drift.facts import Area, Drift, Fix, OwnPatch, PatchState
@@ -68,6 +69,8 @@ class Words:
         ]
         told = (*self._status(standing.verdict), *self.drift.notes, self.drift.fixes.note)
         self.notes = [note for note in (*told, *hidden, *history) if note]
+        whens = [run.when for run in standing.runs]
+        self.since = day_of(self.moved.since, whens) if self.moved else ""
         self._subjects = {short(fix.sha): fix.subject for fix in self.drift.fixes.listed}
         self._subjects |= {short(p.sha): p.subject for p in self.drift.patches if p.sha}
 
@@ -234,6 +237,12 @@ def age_of(patch: OwnPatch) -> str:
     if patch.age is None:
         return _UNDATED
     return next(name for days, name in _AGES if patch.age >= days)
+
+
+def day_of(when: datetime, others: Sequence[datetime]) -> str:
+    """The day of a run, and its time (UTC) where another run is of the same day."""
+    alike = sum(other.date() == when.date() for other in others)
+    return f"{when:%Y-%m-%d %H:%M}" if alike > 1 else f"{when:%Y-%m-%d}"
 
 
 def seen_at(seen: Seen) -> str:

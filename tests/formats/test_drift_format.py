@@ -131,9 +131,16 @@ def test_a_run_is_told_against_the_one_before(line, weekly, tmp_path, capsys):
     assert (moved["opened"], moved["closed"]) == ([], [])
     assert weekly(16) == 0
     assert "since 2026-03-09: nothing moved" in capsys.readouterr().out
+    assert weekly(16) == 0
+    assert "since 2026-03-16 00:00: nothing moved" in capsys.readouterr().out
     rows = [json.loads(row) for row in (tmp_path / "drift.jsonl").read_text().splitlines()]
-    assert [row["when"][:10] for row in rows] == ["2026-03-02", "2026-03-09", "2026-03-16"]
-    assert [row["tally"]["ahead"] for row in rows] == [2, 3, 3]
+    assert [row["when"][:10] for row in rows] == [
+        "2026-03-02",
+        "2026-03-09",
+        "2026-03-16",
+        "2026-03-16",
+    ]
+    assert [row["tally"]["ahead"] for row in rows] == [2, 3, 3, 3]
     assert rows[0]["fork"]["ref"] == "fork"
 
 
