@@ -101,13 +101,16 @@ def _undoes(edit: Edit, other: Edit, blobs: Blobs) -> bool:
     files = {(file.old_path, file.path): file for file in edit.files}
     if ("", "") in files or files.keys() != {(file.path, file.old_path) for file in other.files}:
         return False  # a link or a submodule has no content to compare
-    for done in other.files:
-        undone = files[done.path, done.old_path]
-        if (undone.old_blob, undone.blob) == (done.blob, done.old_blob):
-            continue
-        contents = blobs.load([undone.old_blob, undone.blob, done.blob, done.old_blob])
-        lines = _gained(done.old_blob, done.blob, contents)
-        if not lines or lines != _gained(undone.blob, undone.old_blob, contents):
+    pairs = [(done, files[done.path, done.old_path]) for done in other.files]
+    unlike = [
+        (done.old_blob, done.blob, undone.blob, undone.old_blob)
+        for done, undone in pairs
+        if (undone.old_blob, undone.blob) != (done.blob, done.old_blob)
+    ]
+    contents = blobs.load([blob for ids in unlike for blob in ids])
+    for before, after, again, instead in unlike:
+        lines = _gained(before, after, contents)
+        if not lines or lines != _gained(again, instead, contents):
             return False
     return bool(files)
 
