@@ -125,7 +125,8 @@ class Changed(msgspec.Struct, frozen=True):
 class Moved(msgspec.Struct, frozen=True):
     """What is otherwise than in an earlier run, ``since``.
 
-    ``opened`` and ``closed`` findings are told apart by fingerprint; ``accepted`` are those that a
+    ``opened`` and ``closed`` findings are told apart by fingerprint, and empty where the runs were
+    asked otherwise; ``accepted`` are those that a
     baseline or a suppression took out since. ``newly_missed`` are upstream commits; ``taken_over``
     are those that were missed and that the fork now has. ``patches_added`` and ``patches_gone`` are
     commits of the fork's own, ``patches_upstream`` those that the target has now and had not then.
@@ -223,12 +224,14 @@ def moved(before: Run, now: Run, report: Report, drift: Drift) -> Moved:
     here = {seen.fingerprint: seen for seen in now.findings}
     gone = [seen for key, seen in then.items() if key not in here]
     there = {finding.fingerprint for finding in report.findings}
+    # What another filter hides or shows was neither closed nor opened.
+    alike = before.asked == now.asked
     holds = {short(fix.sha) for fix in drift.fixes.listed if fix.state == "present"}
     return Moved(
         since=before.when,
         before=before.tally,
-        opened=tuple(seen for key, seen in here.items() if key not in then),
-        closed=tuple(seen for seen in gone if seen.fingerprint not in there),
+        opened=tuple(seen for key, seen in here.items() if alike and key not in then),
+        closed=tuple(seen for seen in gone if alike and seen.fingerprint not in there),
         accepted=tuple(seen for seen in gone if seen.fingerprint in there),
         changed=tuple(
             Changed(then[key], seen)
@@ -270,9 +273,9 @@ def _unlike(before: Run, now: Run) -> list[str]:
         key for key in {*before.asked, *now.asked} if before.asked.get(key) != now.asked.get(key)
     )
     if keys:
+        told = ", ".join(keys)
         notes.append(
-            f"the last run was asked otherwise ({', '.join(keys)}); that alone opens and closes"
-            " findings"
+            f"the last run was asked otherwise ({told}): no finding counts as opened or closed"
         )
     if now.when < before.when:
         notes.append(f"the last run is of {before.when:%Y-%m-%d %H:%M}, later than this one")

@@ -110,7 +110,7 @@ def test_what_makes_two_runs_unlike_is_said():
     notes = " | ".join(moved(before, now, report(), state).notes)
     assert "and is v0.5.18" in notes
     assert "this one is by 9.9" in notes
-    assert "asked otherwise (min-confidence); that alone" in notes
+    assert "asked otherwise (min-confidence): no finding" in notes
     assert "written anew" in notes
     assert moved(now, now, report(), state).notes == ()
 
@@ -136,6 +136,23 @@ def test_what_makes_two_runs_unlike_is_said():
 def test_runs_are_of_one_fork_as_far_as_they_tell(other, same):
     run = line(fork=side())
     assert bool(of_fork([run], other)) is same
+
+
+@pytest.mark.parametrize("narrow_first", [True, False])
+def test_a_filter_opens_and_closes_nothing(narrow_first):
+    kept = [finding(fingerprint="stays", severity="high")]
+    wide = [finding(fingerprint="stays", severity="low"), finding(fingerprint="other")]
+    accepted = finding(fingerprint="other", disposition="baselined")
+    asked = {"origin": "introduced (command line)"}
+    pair = [(kept, asked), (wide, {})]
+    (then, before), (found, now) = pair if narrow_first else pair[::-1]
+    first = line(then, configuration=before)
+    told = moved(first, line(found, configuration=now), report(*found), drift())
+    assert (told.opened, told.closed) == ((), ())
+    assert len(told.changed) == 1
+    if not narrow_first:  # it is there, and no filter's doing
+        told = moved(first, line(kept, configuration=now), report(*kept, accepted), drift())
+        assert [seen.fingerprint for seen in told.accepted] == ["other"]
 
 
 def test_a_clock_that_went_back_is_said():
