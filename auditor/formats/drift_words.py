@@ -81,8 +81,8 @@ class Words:
         unread = [row for row in self.report.skipped if row.side == "fork"]
         if unread and verdict.undecided:
             shown, left = cut([f"{row.path}: {row.reason}" for row in unread], _UNREAD)
-            more = f"; {left:,} more" if left else ""
-            yield f"not read: {'; '.join(shown)}{more} (audit -o json has all)"
+            more = f"; {left:,} more (audit -o json has all)" if left else ""
+            yield f"not read: {'; '.join(shown)}{more}"
 
     def headline(self) -> list[str]:
         """Where the fork stands, in phrases."""
