@@ -262,6 +262,8 @@ def _weight(seen: Seen) -> tuple[str, str]:
 
 def _unlike(before: Run, now: Run) -> list[str]:
     notes = []
+    if before.fork.branch != now.fork.branch:  # one of them does not tell
+        notes.append(f"the last run was of {before.fork.ref}, this one is of {now.fork.ref}")
     if before.upstream.ref != now.upstream.ref:
         notes.append(f"upstream was {before.upstream.ref} and is {now.upstream.ref}")
     targets = [run.target.ref if run.target else "none" for run in (before, now)]

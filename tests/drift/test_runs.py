@@ -155,6 +155,16 @@ def test_a_filter_opens_and_closes_nothing(narrow_first):
         assert [seen.fingerprint for seen in told.accepted] == ["other"]
 
 
+@pytest.mark.parametrize(
+    ("then", "now", "told"), [("HEAD", "deployed", 1), ("HEAD~6", "f" * 12, 0), ("a~1", "a", 0)]
+)
+def test_a_branch_that_one_run_does_not_tell_is_said(then, now, told):
+    before, after = (line(fork=side(ref)) for ref in (then, now))
+    notes = moved(before, after, report(), drift()).notes
+    assert len(notes) == told
+    assert notes == () or notes[0] == "the last run was of HEAD, this one is of deployed"
+
+
 def test_a_clock_that_went_back_is_said():
     before = line(when=DAY)
     now = line(when=DAY - timedelta(hours=1))
