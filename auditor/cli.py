@@ -511,20 +511,21 @@ def drift_report(
         report, found = run_drift(_request(settings), progress)
     if settings.verbose:
         _tell_timings(report.timings)
-    standing = Standing(report, found)
+    verdict = decide(report, settings.fail_on, settings.strict)
+    standing = Standing(report, found, verdict)
     if history is not None:
         before = runs.of_fork(kept.runs, report.fork)
         now = runs.run_of(report, found, _now(), before[-1] if before else None)
         moved = runs.moved(before[-1], now, report, found) if before else None
         others = len(kept.runs) - len(before)
         notes = [f"{history.name} also holds {others} of another fork or branch"] if others else []
-        standing = Standing(report, found, moved, (*before, now), (*kept.notes, *notes))
+        standing = Standing(report, found, verdict, moved, (*before, now), (*kept.notes, *notes))
     screen = _screen(settings)
     settings = msgspec.structs.replace(settings, outputs=outputs)
     _write_outputs(settings, lambda form, shown: pages.render(form, standing, shown), screen)
     if history is not None:  # at last: what was not reported is no run
         keep.append(history, now)
-    return decide(report, settings.fail_on, settings.strict).status
+    return verdict.status
 
 
 def _now() -> datetime:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,10 @@ from auditor.demo import Demo, build
 
 CI = Path(__file__).parent.parent / "examples" / "ci"
 WORKFLOW = yaml.safe_load((CI / "github-drift.yml").read_text())
-STEPS = {step["name"]: step for step in WORKFLOW["jobs"]["drift"]["steps"] if "name" in step}
+JOBS = {
+    job: {step["name"]: step for step in found["steps"] if "name" in step}
+    for job, found in WORKFLOW["jobs"].items()
+}
 
 
 @pytest.fixture
@@ -62,22 +66,29 @@ def test_the_workflow_keeps_its_history_on_a_branch(demo: Demo, tmp_path: Path) 
     summary = tmp_path / "summary.md"
     for week in (1, 2):
         # As a runner begins: a fresh checkout of the branch, and an empty place for files.
-        checkout, temporary = tmp_path / f"checkout{week}", tmp_path / f"temp{week}"
-        temporary.mkdir()
         summary.write_text("")
-        clone = ["git", "clone", "--quiet", "--no-tags", "--branch", "deployed"]
-        subprocess.run([*clone, str(origin), str(checkout)], check=True)
-        variables = {
-            **WORKFLOW["env"],
-            "UPSTREAM_URL": demo.fork,
-            "RUNNER_TEMP": temporary,
-            "GITHUB_STEP_SUMMARY": summary,
-            "GITHUB_RUN_ID": week,
-        }
-        for name, step in STEPS.items():
-            folder = temporary / "history" if name == "Keep the history" else checkout
-            run(step["run"], folder, tmp_path / "cache", **variables)
-        branch = variables["HISTORY_BRANCH"]
+        for job, steps in JOBS.items():
+            checkout, temporary = tmp_path / f"checkout-{job}{week}", tmp_path / f"temp-{job}{week}"
+            temporary.mkdir()
+            clone = ["git", "clone", "--quiet", "--no-tags", "--branch", "deployed"]
+            subprocess.run([*clone, str(origin), str(checkout)], check=True)
+            if job == "keep":
+                (temporary / "drift").mkdir()
+                for file in (tmp_path / f"temp-drift{week}").iterdir():
+                    shutil.copy(file, temporary / "drift")
+            variables = {
+                **WORKFLOW["env"],
+                "UPSTREAM_URL": demo.fork,
+                "RUNNER_TEMP": temporary,
+                "GITHUB_STEP_SUMMARY": summary,
+                "GITHUB_RUN_ID": week,
+            }
+            for step in steps.values():
+                said = run(step["run"], checkout, tmp_path / "cache", **variables)
+                assert "commits ahead" not in said
+            assert git(checkout, "status", "--porcelain") == ""
+        branch = WORKFLOW["env"]["HISTORY_BRANCH"]
+        temporary = tmp_path / f"temp-drift{week}"
         assert git(origin, "ls-tree", "--name-only", branch) == "drift.jsonl"
         lines = git(origin, "show", f"{branch}:drift.jsonl").splitlines()
         assert [json.loads(line)["schema"] for line in lines] == ["audit-drift-line/1"] * week
@@ -89,19 +100,28 @@ def test_the_workflow_keeps_its_history_on_a_branch(demo: Demo, tmp_path: Path) 
     assert "nothing moved" in summary.read_text()
     assert int(git(origin, "rev-list", "--count", branch)) == 3
     assert git(origin, "merge-base", "--all", "main", "deployed")
-    assert git(tmp_path / "checkout2", "status", "--porcelain") == ""
 
 
-def test_the_workflow_runs_weekly_uploads_and_may_push() -> None:
+def test_the_workflow_runs_weekly_uploads_and_only_one_job_may_push() -> None:
     [schedule] = WORKFLOW[True]["schedule"]  # YAML 1.1 reads "on" so
     assert re.fullmatch(r"\d+ \d+ \* \* \d", schedule["cron"])
-    assert WORKFLOW["permissions"] == {"contents": "write"}
+    assert WORKFLOW["permissions"] == {"contents": "read"}
+    drift, keep = WORKFLOW["jobs"]["drift"], WORKFLOW["jobs"]["keep"]
+    assert "permissions" not in drift
+    assert keep["permissions"] == {"contents": "write"}
+    # The job that may push installs nothing, and no script has anything put into it.
+    assert not [step for step in keep["steps"] if "pip" in step.get("run", "")]
+    scripts = [step["run"] for job in (drift, keep) for step in job["steps"] if "run" in step]
+    assert not [script for script in scripts if "${{" in script]
     assert WORKFLOW["concurrency"]["cancel-in-progress"] is False
-    steps = WORKFLOW["jobs"]["drift"]["steps"]
+    steps = drift["steps"]
     by_action = {step["uses"].partition("@")[0]: step for step in steps if "uses" in step}
-    assert by_action["actions/checkout"]["with"]["fetch-depth"] == 0
+    assert by_action["actions/checkout"]["with"] == {
+        "fetch-depth": 0,
+        "persist-credentials": False,
+    }
     uploaded = by_action["actions/upload-artifact"]["with"]["path"].split()
-    written = re.findall(r"\$RUNNER_TEMP(/drift\.[a-z]+)\"", STEPS["Report"]["run"])
+    written = re.findall(r"\$RUNNER_TEMP(/drift\.[a-z]+)\"", JOBS["drift"]["Report"]["run"])
     assert "".join(uploaded).replace("${{runner.temp}}", "") == "".join(written)
     assert any("sglang-fork-audit[html] @" in step.get("run", "") for step in steps)
 

@@ -30,7 +30,8 @@ def hotspots(
 ) -> tuple[Area, ...]:
     """Every area in which there is anything, the fullest first; only active findings count.
 
-    An area that the fork alone works on is no hotspot: its patches break ties only.
+    An area that the fork alone works on is no hotspot: its patches break ties only, and what the
+    fork took back itself is none.
     """
     found: dict[str, dict[str, list[str]]] = {}
 
@@ -38,7 +39,7 @@ def hotspots(
         found.setdefault(name, {}).setdefault(kind, []).append(what)
 
     for patch in patches:
-        for name in patch.areas:
+        for name in patch.areas if patch.state != "taken-back" else ():
             put(name, "patches", patch.sha or patch.subject)
     for path in both_changed:
         put(area_at(fork, path), "both_changed", path)

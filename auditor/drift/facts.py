@@ -10,7 +10,7 @@ from auditor.model import Evidence, Symbol
 
 FixState = Literal["present", "absent", "undecided"]
 InTarget = Literal["held", "taken-back", "changed-since"]
-PatchState = Literal["upstream", "partly-upstream", "own", "unknown"]
+PatchState = Literal["upstream", "partly-upstream", "own", "taken-back", "unknown"]
 
 
 class Fix(msgspec.Struct, frozen=True):
@@ -77,9 +77,10 @@ class OwnPatch(msgspec.Struct, frozen=True):
     """A commit of the fork's own, or, without history, the changed symbols of one area.
 
     ``sha``, ``date`` and ``age`` (days, up to the newest commit of the compared sides) are None
-    without history. ``state`` tells whether the target holds an equal change; ``upstream_since``
-    are the symbols that upstream changed too, ``conflicts`` the paths at which it conflicts with
-    the target (None: not tried), ``findings`` the fingerprints of those that it introduced.
+    without history. ``state`` tells whether the target holds an equal change, or that the fork took
+    it back itself: so are it and its revert, and what follows is empty. ``upstream_since`` are the
+    symbols that upstream changed too, ``conflicts`` the paths at which it conflicts with the target
+    (None: not tried), ``findings`` the fingerprints of those that it introduced.
     """
 
     sha: str | None

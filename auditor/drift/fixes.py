@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from auditor.drift.facts import Fix, Fixes, InTarget
 from auditor.drift.judge import Tree, Verdict, Versions, counts, judge
+from auditor.drift.log import NUMBER, REVERT, Log
 from auditor.model import ChangeSet, Evidence, Finding, Symbol
 from auditor.repo.commits import Blobs, Edit, FileEdit, edits, equal_patches, sizes, trees
 from auditor.repo.git import GitError, Repository
@@ -28,10 +29,6 @@ _REPAIRS = re.compile(
     r"|avoid|prevent|guard)\b",
     re.IGNORECASE,
 )
-_REVERT = re.compile(r"^\W*(?:\[[^\]]*\]\W*)*revert", re.IGNORECASE)
-_NUMBER = re.compile(r"\(#(\d{1,7})\)\s*$")
-_PICKED = re.compile(r"^\(cherry picked from commit ([0-9a-f]{40,64})\)\s*$", re.MULTILINE)
-_REVERTED = re.compile(r"^This reverts commit ([0-9a-f]{40,64})", re.MULTILINE)
 _DISTINCT = 2  # parts of a name that tell it from others wherever it lies
 
 
@@ -302,7 +299,7 @@ def missed_fixes(
     Raises GitError.
     """
     chosen = found.candidates[:MAX_JUDGED]
-    log = _Log(ground)
+    log = Log(ground.own, _equal(ground))
     verdicts: dict[str, tuple[Verdict, InTarget]] = {}
     by_name = _distinct_names(ground)
     versions = Versions(ground.repository)
@@ -322,7 +319,7 @@ def missed_fixes(
             def in_target(path: str, name: str, sha: str = sha) -> str:
                 return ground.at_target(sha, path)
 
-            untouched = _never if _REVERT.search(edit.subject) else ground.untouched
+            untouched = _never if REVERT.search(edit.subject) else ground.untouched
             there = judge(edit.files, versions, ground.fork, ground.base, in_fork, untouched)
             verdict = log.weigh(edit, there)
             newer: InTarget = "held"
@@ -339,7 +336,7 @@ def missed_fixes(
     for one in chosen:
         verdict, newer = verdicts[one.edit.sha]
         files, added, removed = size.get(one.edit.sha, (len(one.edit.files), 0, 0))
-        number = _NUMBER.search(one.edit.subject)
+        number = NUMBER.search(one.edit.subject)
         listed.append(
             Fix(
                 one.edit.sha,
@@ -397,62 +394,14 @@ def _conflicts(
     }
 
 
+def _equal(ground: Ground) -> frozenset[str]:
+    """The upstream commits that the fork has an equal patch of; none where that cannot be told."""
+    mine, theirs = ground.fork.snapshot.commit, ground.target.snapshot.commit
+    try:
+        return equal_patches(ground.repository, str(mine), str(theirs))
+    except GitError:
+        return frozenset()
+
+
 def _never(_: str) -> bool:
     return False
-
-
-class _Log:
-    """What the messages and patches of the fork's commits prove: presence, never absence."""
-
-    def __init__(self, ground: Ground) -> None:
-        self.picked: dict[str, Edit] = {}
-        self.numbers: dict[int, list[Edit]] = {}
-        reverted = {sha for edit in ground.own for sha in _REVERTED.findall(edit.message)}
-        undone = {
-            number
-            for edit in ground.own
-            if _REVERT.search(edit.subject)
-            for number in map(int, re.findall(r"#(\d{1,7})\b", edit.subject))
-        }
-        for edit in ground.own:
-            if _REVERT.search(edit.subject) or edit.sha in reverted:
-                continue
-            for sha in _PICKED.findall(edit.message):
-                self.picked.setdefault(sha, edit)
-            for line in edit.message.splitlines():
-                number = _NUMBER.search(line)
-                if number and int(number[1]) not in undone and not _REVERT.search(line):
-                    self.numbers.setdefault(int(number[1]), []).append(edit)
-        try:
-            mine, theirs = ground.fork.snapshot.commit, ground.target.snapshot.commit
-            equal = equal_patches(ground.repository, str(mine), str(theirs))
-        except GitError:
-            equal = frozenset()
-        self.equal = equal
-
-    def weigh(self, edit: Edit, verdict: Verdict) -> Verdict:
-        """The verdict with what the log says; code that plainly lacks the change outweighs it."""
-        told, proof = self._told(edit)
-        if not told:
-            return verdict
-        if verdict.state == "present":
-            return verdict._replace(reason=f"{verdict.reason}; {told}")
-        states = {piece.judged.state for piece in verdict.pieces}
-        if "absent" not in states and (proof or "present" in states):
-            evidence = (Evidence("", 0, "", told), *verdict.evidence)
-            reason = f"{told}; by content: {verdict.reason}"
-            return Verdict("present", reason, evidence, verdict.pieces)
-        return verdict._replace(reason=f"{verdict.reason}, although {told}")
-
-    def _told(self, edit: Edit) -> tuple[str, bool]:
-        """What the log says of an upstream commit, and whether that stands without its content."""
-        if edit.sha in self.equal:
-            return "an equal patch is in the fork's log", True
-        if edit.sha in self.picked:
-            return f"{self.picked[edit.sha].sha[:10]} names it as its source", False
-        number = _NUMBER.search(edit.subject)
-        files = {file.path for file in edit.files if counts(file.path or file.old_path)}
-        for own in self.numbers.get(int(number[1]), ()) if number else ():
-            if files & {file.path for file in own.files}:
-                return f"{own.sha[:10]} in the fork's log has its number", False
-        return "", False

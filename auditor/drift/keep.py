@@ -35,12 +35,15 @@ class _Head(msgspec.Struct):
 def load(path: Path) -> Kept:
     """The runs that ``path`` holds, none where there is no file; nothing is written.
 
+    A file that ``append`` could not write is refused here: a run takes minutes.
     A last line without its end is what a run leaves that was stopped while it wrote. Raises
     UsageProblem where anything else is no line of a history.
     """
     try:
         if not path.parent.is_dir():
             raise UsageProblem(f"the history {path} cannot be written: there is no such folder")
+        if not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise UsageProblem(f"the history {path} cannot be written: no permission")
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
             raise UsageProblem(f"the history {path} is no file")

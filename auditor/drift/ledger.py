@@ -8,8 +8,9 @@ from auditor.drift.areas import area_at
 from auditor.drift.facts import OwnPatch, PatchState
 from auditor.drift.fixes import Ground
 from auditor.drift.judge import Tree, Versions, counts, judge
+from auditor.drift.log import taken_back
 from auditor.model import ChangeSet, FileChange, Finding, Symbol
-from auditor.repo.commits import Edit, sizes, trees
+from auditor.repo.commits import Blobs, Edit, sizes, trees
 from auditor.repo.history import moment
 from auditor.repo.scratch import Scratch, Trial
 from auditor.repo.symbols import changed_symbols
@@ -33,34 +34,25 @@ def ledger(
     """
     own = [edit for edit in ground.own if edit.parent][:MAX_PATCHES]
     size = sizes(ground.repository, [edit.sha for edit in own])
-    forecast = _forecast(ground, own, trees_of[1], conflicts, merging)
+    back = taken_back(ground.own, Blobs(ground.repository))
+    live = [edit for edit in own if edit.sha not in back]
+    forecast = _forecast(ground, live, trees_of[1], conflicts, merging)
     by_symbol = _introduced(findings)
     versions = Versions(ground.repository)
     rows = []
     for edit in own:
         files = [file for file in edit.files if counts(file.path or file.old_path)]
         versions.load([edit])
-        symbols = set()
+        symbols: set[Symbol] = set()
         for file in files:
             path = file.path or file.old_path
             old, new = versions.content(file.old_blob), versions.content(file.blob)
             if path.endswith(".py") and old is not None and new is not None:
                 symbols |= {Symbol(path, name) for name in changed_symbols(old, new)}
-        verdict = judge(
-            edit.files,
-            versions,
-            ground.target,
-            ground.base,
-            lambda path, _: ground.from_fork(path)[1],
-        )
-        states = {piece.judged.state for piece in verdict.pieces}
-        state: PatchState = "own"
-        if verdict.state == "present":
-            state = "upstream"
-        elif "present" in states:
-            state = "partly-upstream"
-        elif not verdict.pieces:
-            state = "unknown"
+        standing: tuple[PatchState, str] = ("taken-back", back.get(edit.sha, ""))
+        here: set[Symbol] = set()
+        if edit.sha not in back:
+            standing, here = _standing(edit, versions, ground), symbols
         files_, added, removed = size.get(edit.sha, (len(edit.files), 0, 0))
         rows.append(
             OwnPatch(
@@ -77,14 +69,25 @@ def ledger(
                 files_,
                 added,
                 removed,
-                state,
-                verdict.reason,
-                tuple(sorted(s for s in symbols if _moved_on(s, ground))),
-                forecast.get(edit.sha),
-                tuple(sorted({f for symbol in symbols for f in by_symbol.get(symbol, ())})),
+                *standing,
+                tuple(sorted(s for s in here if _moved_on(s, ground))),
+                () if edit.sha in back else forecast.get(edit.sha),
+                tuple(sorted({f for symbol in here for f in by_symbol.get(symbol, ())})),
             )
         )
     return tuple(rows)
+
+
+def _standing(edit: Edit, versions: Versions, ground: Ground) -> tuple[PatchState, str]:
+    """Whether the target holds a patch, and why it counts so."""
+    verdict = judge(
+        edit.files, versions, ground.target, ground.base, lambda path, _: ground.from_fork(path)[1]
+    )
+    if verdict.state == "present":
+        return "upstream", verdict.reason
+    if any(piece.judged.state == "present" for piece in verdict.pieces):
+        return "partly-upstream", verdict.reason
+    return ("own" if verdict.pieces else "unknown"), verdict.reason
 
 
 def clusters(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
@@ -17,6 +18,7 @@ SCHEMA: Literal["audit-drift-line/1"] = "audit-drift-line/1"
 Count = Annotated[int, msgspec.Meta(ge=0, le=10**9)]
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
+_STEP = re.compile(r"[~^:]|@\{")  # from a name to another commit; no branch may hold one
 # The settings that decide which findings a report has.
 _ASKED = (
     *("select", "ignore", "min-confidence", "origin", "since", "serve", "baseline"),
@@ -35,10 +37,10 @@ class Tree(msgspec.Struct, frozen=True):
     def branch(self) -> str:
         """The name of what was audited, empty where it only says which commit.
 
-        So do the bare commits that pipelines check out.
+        So do the bare commits that pipelines check out. ``main~6`` is an older ``main``.
         """
-        bare = self.ref == "HEAD" or (self.commit or "-").startswith(self.ref)
-        return "" if bare else self.ref
+        name = _STEP.split(self.ref, maxsplit=1)[0].removeprefix("refs/heads/")
+        return "" if name in ("", "@", "HEAD") or (self.commit or "-").startswith(name) else name
 
     def like(self, other: Tree) -> bool:
         """Whether both are of one fork, as far as they tell: its repository, its branch."""
@@ -96,8 +98,8 @@ class Seen(msgspec.Struct, frozen=True):
 class Run(msgspec.Struct, frozen=True):
     """A line of the history, ``audit-drift-line/1``.
 
-    ``missed`` are upstream's commits that the fork owes, ``patches`` its own by their commits, both
-    by the first twelve digits. ``asked`` are the settings that decide on the findings.
+    ``missed`` are upstream's commits that the fork owes, ``patches`` its own that it did not take
+    back, both by the first twelve digits. ``asked`` are the settings that decide on the findings.
     """
 
     schema: Literal["audit-drift-line/1"]
@@ -123,7 +125,8 @@ class Changed(msgspec.Struct, frozen=True):
 class Moved(msgspec.Struct, frozen=True):
     """What is otherwise than in an earlier run, ``since``.
 
-    ``opened`` and ``closed`` findings are told apart by fingerprint; ``accepted`` are those that a
+    ``opened`` and ``closed`` findings are told apart by fingerprint, and empty where the runs were
+    asked otherwise; ``accepted`` are those that a
     baseline or a suppression took out since. ``newly_missed`` are upstream commits; ``taken_over``
     are those that were missed and that the fork now has. ``patches_added`` and ``patches_gone`` are
     commits of the fork's own, ``patches_upstream`` those that the target has now and had not then.
@@ -197,7 +200,11 @@ def run_of(report: Report, drift: Drift, when: datetime, last: Run | None) -> Ru
         tally=tally(report, drift),
         findings=tuple(found.values()),
         missed=tuple(short(fix.sha) for fix in drift.fixes.listed if fix.owed),
-        patches={short(patch.sha): patch.state for patch in drift.patches if patch.sha},
+        patches={
+            short(patch.sha): patch.state
+            for patch in drift.patches
+            if patch.sha and patch.state != "taken-back"
+        },
         asked={
             key: _plain(report.configuration[key].rpartition(" (")[0])
             for key in _ASKED
@@ -217,12 +224,14 @@ def moved(before: Run, now: Run, report: Report, drift: Drift) -> Moved:
     here = {seen.fingerprint: seen for seen in now.findings}
     gone = [seen for key, seen in then.items() if key not in here]
     there = {finding.fingerprint for finding in report.findings}
+    # What another filter hides or shows was neither closed nor opened.
+    alike = before.asked == now.asked
     holds = {short(fix.sha) for fix in drift.fixes.listed if fix.state == "present"}
     return Moved(
         since=before.when,
         before=before.tally,
-        opened=tuple(seen for key, seen in here.items() if key not in then),
-        closed=tuple(seen for seen in gone if seen.fingerprint not in there),
+        opened=tuple(seen for key, seen in here.items() if alike and key not in then),
+        closed=tuple(seen for seen in gone if alike and seen.fingerprint not in there),
         accepted=tuple(seen for seen in gone if seen.fingerprint in there),
         changed=tuple(
             Changed(then[key], seen)
@@ -253,6 +262,8 @@ def _weight(seen: Seen) -> tuple[str, str]:
 
 def _unlike(before: Run, now: Run) -> list[str]:
     notes = []
+    if before.fork.branch != now.fork.branch:  # one of them does not tell
+        notes.append(f"the last run was of {before.fork.ref}, this one is of {now.fork.ref}")
     if before.upstream.ref != now.upstream.ref:
         notes.append(f"upstream was {before.upstream.ref} and is {now.upstream.ref}")
     targets = [run.target.ref if run.target else "none" for run in (before, now)]
@@ -264,7 +275,12 @@ def _unlike(before: Run, now: Run) -> list[str]:
         key for key in {*before.asked, *now.asked} if before.asked.get(key) != now.asked.get(key)
     )
     if keys:
-        notes.append(f"the last run was asked otherwise ({', '.join(keys)})")
+        told = ", ".join(keys)
+        notes.append(
+            f"the last run was asked otherwise ({told}): no finding counts as opened or closed"
+        )
+    if now.when < before.when:
+        notes.append(f"the last run is of {before.when:%Y-%m-%d %H:%M}, later than this one")
     if before.patches and now.patches and not before.patches.keys() & now.patches.keys():
         notes.append("no commit of the fork's own is the same: its history was written anew")
     unread = sum(seen.unread for seen in now.findings)
@@ -283,7 +299,9 @@ def _plain(text: str) -> str:
 
 
 def _ages(patches: Sequence[OwnPatch]) -> Ages | None:
-    ages = sorted(patch.age for patch in patches if patch.age is not None)
+    ages = sorted(
+        patch.age for patch in patches if patch.age is not None and patch.state != "taken-back"
+    )
     if not ages:
         return None
     last = len(ages) - 1

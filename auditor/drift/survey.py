@@ -10,7 +10,7 @@ from auditor.drift.areas import hotspots
 from auditor.drift.facts import Drift, Fixes, OwnPatch
 from auditor.drift.fixes import missed_fixes, survey_ground, touches
 from auditor.drift.judge import Tree
-from auditor.drift.ledger import clusters, ledger
+from auditor.drift.ledger import MAX_PATCHES, clusters, ledger
 from auditor.model import ChangeSet, Finding
 from auditor.repo.commits import trees
 from auditor.repo.files import ObjectFiles
@@ -59,6 +59,8 @@ def survey(sides: Compared, findings: Sequence[Finding]) -> Drift:
             merging = stack.enter_context(scratch(repository))
             merged = _trees_to_merge(sides, merging) if target is not None else None
             conflicts = merging.conflicts([merged])[0] if merged is not None else None
+            if merged is not None and conflicts is not None:
+                notes += _plain_merge(sides, merging, merged)
         except GitError as problem:
             notes.append(f"no merge could be tried: {problem}")
             merging = None
@@ -74,6 +76,8 @@ def survey(sides: Compared, findings: Sequence[Finding]) -> Drift:
                 found = touches(ground, findings)
                 fixes = missed_fixes(ground, found, trees_of, trying)
                 patches = ledger(ground, findings, trees_of, newest, conflicts, trying)
+                if len(patches) == MAX_PATCHES:
+                    notes.append(f"only the newest {MAX_PATCHES:,} patches of the fork are listed")
             except GitError as problem:
                 notes.append(f"the history cannot be read: {problem}")
         if ahead is None:
@@ -173,6 +177,26 @@ def _trees_to_merge(sides: Compared, merging: Scratch) -> Trial:
     paths += [change.old_path for change in sides.changes.files if change.old_path]
     made = [merging.tree(None, _contents(side, paths, fork)) for side in (base, fork, target)]
     return Trial(*made)
+
+
+def _plain_merge(sides: Compared, merging: Scratch, merged: Trial) -> list[str]:
+    """What to know of ``git merge``, which starts further back where the base left the main line.
+
+    Raises GitError.
+    """
+    fork, base, target = sides.fork, sides.base, sides.target
+    repository = fork.repository
+    if repository is None or target is None or target.repository is not repository:
+        return []
+    start = repository.line("merge-base", str(fork.commit), str(target.commit))
+    if start is None or base.commit is None or start == base.commit:
+        return []
+    tree = trees(repository, [start])[start]
+    [plain] = merging.conflicts([merged._replace(base=tree)])
+    many = "" if plain is None else f" (files in conflict: {len(plain):,})"
+    name = sides.upstream.ref if base.commit == sides.upstream.commit else base.commit[:10]
+    told = f"{target.ref} does not hold {name}: conflicts are those of git rebase --onto"
+    return [f"{told} {target.ref} {name}; git merge begins at {start[:10]}{many}"]
 
 
 def _contents(side: Snapshot, paths: Sequence[str], fork: Snapshot) -> Mapping[str, bytes | None]:

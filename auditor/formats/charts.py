@@ -164,13 +164,14 @@ def _specification(chart: Chart) -> dict[str, Any]:
 
 
 def _ticks(moments: Sequence[datetime]) -> list[str]:
-    """Some of the moments, evenly taken, the last one among them."""
-    step = max(1, -(-len(moments) // 5))
-    return [f"{moment:%Y-%m-%dT%H:%M:%SZ}" for moment in moments[::-1][::step][::-1]]
+    """Some of the moments, evenly taken, one a day at most and the latest one among them."""
+    days = list({moment.date(): moment for moment in sorted(moments)}.values())
+    step = max(1, -(-len(days) // 5))
+    return [f"{moment:%Y-%m-%dT%H:%M:%SZ}" for moment in days[::-1][::step][::-1]]
 
 
 def _date(chart: Chart) -> str:
-    span = (chart.moments[-1] - chart.moments[0]).days if chart.moments else 0
+    span = (max(chart.moments) - min(chart.moments)).days if chart.moments else 0
     return "%b %Y" if span > 200 else "%-d %b"
 
 

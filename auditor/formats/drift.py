@@ -7,17 +7,19 @@ from typing import Any
 
 from tabulate import tabulate
 
+from auditor.drift.runs import Seen
 from auditor.formats.drift_words import (
     AREA_HEAD,
     PATCH_HEAD,
-    PATCH_STATES,
     Standing,
     Words,
     area_cells,
     cut,
+    filled,
     number,
     patch_cells,
     seen_at,
+    shorten,
 )
 from auditor.formats.text import Paint, Screen, wrap, wrap_phrases
 from auditor.model import SEVERITIES, Location
@@ -28,6 +30,7 @@ _PROSE = 110
 _FIXES = 15
 _PATCHES = 15
 _ROWS = 12
+_LEAST = 40  # columns of a subject, however narrow the screen is
 
 
 def render(form: str, standing: Standing, screen: Screen) -> str:
@@ -57,7 +60,7 @@ class _Page:
     def lines(self) -> Iterator[str]:
         words = self.words
         if words.moved is not None:
-            since = f"since {words.moved.since:%Y-%m-%d}: "
+            since = f"since {words.since}: "
             yield from wrap_phrases(since + words.moved_line(), self.screen.width)
         for line in wrap_phrases(" · ".join(words.headline()), self.screen.width):
             yield self.paint.bold(line)
@@ -95,8 +98,9 @@ class _Page:
             yield f"  +{left:,} more; -v shows all"
 
     def table(self, head: Sequence[str], rows: Sequence[Sequence[Any]], most: int) -> Iterator[str]:
-        shown, left = cut(rows, None if self.screen.verbose else most)
-        page = tabulate(shown, headers=head, tablefmt="plain", disable_numparse=True)
+        names, *cells = filled(head, rows)
+        shown, left = cut(cells, None if self.screen.verbose else most)
+        page = tabulate(shown, headers=names, tablefmt="plain", disable_numparse=True)
         yield from (f"  {line.rstrip()}" for line in page.splitlines())
         if left:
             yield f"  +{left:,} more; -v shows all"
@@ -107,17 +111,27 @@ class _Page:
             return
         for note in moved.notes:
             yield from wrap(note, self.prose, "  note: ", "    ")
-        for told, rows in (("opened", moved.opened), ("closed", moved.closed)):
-            if rows:
-                yield from self.heading(f"Findings {told} · {len(rows)}")
-                lines = [
-                    f"{row.severity} {row.rule} · {row.origin} · {seen_at(row)}" for row in rows
-                ]
+        turned = [
+            f"{_seen(r.now)} · was {r.before.severity} {r.before.origin}" for r in moved.changed
+        ]
+        for told, lines in (
+            ("Findings opened", [_seen(row) for row in moved.opened]),
+            ("Findings closed", [_seen(row) for row in moved.closed]),
+            ("Findings accepted", [_seen(row) for row in moved.accepted]),
+            ("Findings with another origin or severity", turned),
+            ("Fixes newly missed", self.named(moved.newly_missed)),
+            ("Fixes taken over", self.named(moved.taken_over)),
+            ("Patches added", self.named(moved.patches_added)),
+            ("Patches taken upstream", self.named(moved.patches_upstream)),
+            ("Patches gone", self.named(moved.patches_gone)),
+        ):
+            if lines:
+                yield from self.heading(f"{told} · {len(lines)}")
                 yield from self.some(lines, _ROWS)
-        if moved.newly_missed:
-            yield from self.heading(f"Fixes newly missed · {len(moved.newly_missed)}")
-            lines = [f"{sha[:10]} {self.words.subject(sha)}" for sha in moved.newly_missed]
-            yield from self.some(lines, _ROWS)
+
+    def named(self, shas: Sequence[str]) -> list[str]:
+        subjects = (shorten(self.words.subject(sha), _PROSE) for sha in shas)
+        return [f"{sha[:10]} {said}".rstrip() for sha, said in zip(shas, subjects, strict=True)]
 
     def fixes(self) -> Iterator[str]:
         words = self.words
@@ -126,12 +140,14 @@ class _Page:
         shown, left = cut(words.owed, None if self.screen.verbose else _FIXES)
         for fix in shown:
             yield ""
-            yield from wrap(f"{fix.sha[:10]} {fix.subject}", self.prose, "  ", "    ")
+            yield from wrap(
+                f"{fix.sha[:10]} {shorten(fix.subject, _PROSE)}", self.prose, "  ", "    "
+            )
             yield from wrap(f"{fix.state}: {fix.reason}", self.prose, "    ")
             yield from wrap_phrases(" · ".join(words.fix_facts(fix)), self.prose, "    ")
             for seen in fix.evidence:
                 place = f"{seen.path}:{seen.line}" if seen.line else seen.path
-                told = f"{place} {seen.symbol} — {seen.note}".strip()
+                told = " ".join(filter(None, (place, seen.symbol, "—", seen.note)))
                 yield from wrap(told, self.prose, "    ", "      ")
         if left:
             yield f"  +{left:,} more; -v shows all"
@@ -142,10 +158,19 @@ class _Page:
         yield from wrap_phrases(" · ".join(words.by_state()), self.prose, "  ")
         if words.drift.patches:
             ages = [[name, *(number(len(c)) for c in row)] for name, row in words.patches_by_age()]
-            yield from self.table(("age", *PATCH_STATES.values()), ages, len(ages))
+            yield from self.table(("age", *words.states.values()), ages, len(ages))
             yield ""
             rows = [patch_cells(patch) for patch in words.drift.patches]
+            # A column is as wide as its longest cell, or its head and two more.
+            columns = list(zip(*filled(PATCH_HEAD, rows), strict=True))[:-1]
+            widths = [max(len(head) + 2, *map(len, cells)) + 2 for head, *cells in columns]
+            left = max(self.screen.width - 2 - sum(widths), _LEAST)
+            rows = [[*cells, shorten(subject, left)] for *cells, subject in rows]
             yield from self.table(PATCH_HEAD, rows, _PATCHES)
+
+
+def _seen(row: Seen) -> str:
+    return f"{row.severity} {row.rule} · {row.origin} · {seen_at(row)}"
 
 
 def _place(where: Location) -> str:

@@ -15,10 +15,10 @@ from auditor.formats.charts import Chart, Line, chart_of
 from auditor.formats.drift_words import (
     AREA_HEAD,
     MEASURES,
-    PATCH_STATES,
     Standing,
     Words,
     area_cells,
+    day_of,
 )
 from auditor.formats.order import origin as origin_told
 from auditor.model import ORIGINS, SEVERITIES
@@ -54,7 +54,6 @@ def render(standing: Standing) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["short"] = short
     page = environment.from_string(text).render(
         words=words,
         report=words.report,
@@ -70,7 +69,6 @@ def render(standing: Standing) -> str:
         patches=_patches(words),
         findings=_findings(words),
         severities=SEVERITIES,
-        states=PATCH_STATES,
         area_head=AREA_HEAD,
         area_cells=area_cells,
         ids=_Ids(words),
@@ -140,7 +138,7 @@ def _figures(runs: Sequence[Run]) -> Iterator[Figure]:
 
 def _figure(chart: Chart) -> Figure:
     rows = [
-        (f"{moment:%Y-%m-%d}", [line.values[n] for line in chart.lines])
+        (day_of(moment, chart.moments), [line.values[n] for line in chart.lines])
         for n, moment in enumerate(chart.moments)
     ]
     svg = charts.draw(chart) if charts.available() else None
@@ -155,7 +153,7 @@ def _fixes(words: Words) -> list[Group]:
             return ""
         if fix.in_target == "taken-back":
             return "taken back upstream"
-        return "the fork has nothing of it" if fix.moot else "no repair, by its subject"
+        return "the fork has nothing of it" if fix.moot else "no repair"
 
     groups = []
     for state in ("present", "absent", "undecided"):
@@ -169,7 +167,7 @@ def _patches(words: Words) -> list[Group]:
     cells = words.patches_by_age()
     return [
         Group(f"patches-{column}-{row}", f"{told}, {age}", patches)
-        for column, told in enumerate(PATCH_STATES.values())
+        for column, told in enumerate(words.states.values())
         for row, (age, columns) in enumerate(cells)
         for patches in [columns[column]]
         if patches

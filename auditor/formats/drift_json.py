@@ -14,6 +14,7 @@ from auditor.formats.drift_words import Standing
 from auditor.formats.json import Count, Line, ToolRecord, schema_of
 from auditor.formats.order import place
 from auditor.formats.text import encodable
+from auditor.formats.verdict import Status
 from auditor.model import Category, Origin, Severity, SideInfo
 
 SCHEMA_FILE = Path(__file__).with_name("audit-drift-1.schema.json")
@@ -34,7 +35,10 @@ class FindingRecord(TypedDict):
 
 
 class SummaryRecord(TypedDict):
-    """The counts; null where it could not be told. ``missed`` are the repairs that are owed."""
+    """The counts; null where it could not be told. ``missed`` are the repairs that are owed.
+
+    ``undecided`` says why an exit status is 3, or would be without findings.
+    """
 
     ahead: Count | None
     behind: Count | None
@@ -47,6 +51,8 @@ class SummaryRecord(TypedDict):
     patch_ages: Ages | None
     findings: dict[Origin, Count]
     serve_findings: Count
+    exit_status: Status
+    undecided: list[str]
 
 
 class Document(TypedDict):
@@ -106,6 +112,8 @@ def document(standing: Standing) -> Document:
             "patch_ages": counts.ages,
             "findings": {origin: counts.of_origin(origin) for origin in counts.findings},
             "serve_findings": sum(finding.category == "serve" for finding in found),
+            "exit_status": standing.verdict.status,
+            "undecided": list(standing.verdict.undecided),
         },
     }
 

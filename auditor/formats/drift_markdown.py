@@ -11,13 +11,14 @@ from auditor.drift.runs import Changed, Seen
 from auditor.formats.drift_words import (
     AREA_HEAD,
     PATCH_HEAD,
-    PATCH_STATES,
     Standing,
     Words,
     area_cells,
     cut,
+    filled,
     number,
     patch_cells,
+    shorten,
 )
 from auditor.formats.markdown import prose
 from auditor.formats.text import Screen
@@ -50,7 +51,7 @@ def render(standing: Standing, screen: Screen) -> str:
 
 def _head(words: Words) -> Iterator[str]:
     if words.moved is not None:
-        yield f"**Since {words.moved.since:%Y-%m-%d}:** {prose(words.moved_line())}"
+        yield f"**Since {words.since}:** {prose(words.moved_line())}"
         yield ""
     yield f"**{prose(' · '.join(words.headline()))}**"
 
@@ -69,7 +70,7 @@ def _page(words: Words, most: int | None) -> Iterator[str]:
     yield prose(" · ".join(words.by_state()))
     if drift.patches:
         ages = [[name, *(number(len(c)) for c in row)] for name, row in words.patches_by_age()]
-        yield from _table(("age", *PATCH_STATES.values()), ages, None)
+        yield from _table(("age", *words.states.values()), ages, None)
         rows = [patch_cells(patch) for patch in drift.patches]
         for row in rows:
             row[-1] = _code(row[-1]).replace("|", "\\|")
@@ -101,6 +102,9 @@ def _moved(words: Words, most: int | None) -> Iterator[str]:
     yield from _list("Findings with another origin or severity", moved.changed, _changed, most)
     yield from _list("Fixes newly missed", moved.newly_missed, named, most)
     yield from _list("Fixes taken over", moved.taken_over, named, most)
+    yield from _list("Patches added", moved.patches_added, named, most)
+    yield from _list("Patches taken upstream", moved.patches_upstream, named, most)
+    yield from _list("Patches gone", moved.patches_gone, named, most)
 
 
 def _list(
@@ -119,9 +123,10 @@ def _list(
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], most: int | None) -> Iterator[str]:
-    shown, left = cut(rows, most)
+    names, *cells = filled(head, rows)
+    shown, left = cut(cells, most)
     if shown:
-        yield from ("", "| " + " | ".join(head) + " |", "|" + " --- |" * len(head))
+        yield from ("", "| " + " | ".join(names) + " |", "|" + " --- |" * len(names))
         yield from ("| " + " | ".join(row) + " |" for row in shown)
     if left and most:
         yield from ("", f"+{left:,} more; -v shows all")
@@ -158,7 +163,6 @@ def _code(text: str) -> str:
     """Text of the fork as a code span: nothing in it links, mentions, formats or is HTML."""
     if not text.strip():
         return ""
-    if len(text) > _LONGEST:
-        text = f"{text[: _LONGEST - 1]}…"
+    text = shorten(text, _LONGEST)
     fence = "`" * (max(map(len, _BACKTICKS.findall(text)), default=0) + 1)
     return f"{fence} {text} {fence}" if "`" in text else f"{fence}{text}{fence}"

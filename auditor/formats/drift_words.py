@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from auditor.drift.facts import Area, Drift, Fix, OwnPatch, PatchState
 from auditor.drift.runs import Moved, Run, Seen, active, short, tally
-from auditor.formats.order import rank
+from auditor.formats.order import HOW_TO_SHOW, rank
 from auditor.formats.text import count, scrub
+from auditor.formats.verdict import Verdict
 from auditor.model import ORIGINS, SEVERITIES, Finding, Report
 
 PATCH_STATES: dict[PatchState, str] = {
     "upstream": "taken upstream",
     "partly-upstream": "partly upstream",
     "own": "only here",
+    "taken-back": "taken back here",
     "unknown": "not compared",
 }
 # Days from which on, oldest first; a patch without history has no date.
@@ -27,6 +30,7 @@ _AGES = (
 )
 _UNDATED = "no date"
 _SUBJECT = 60
+_UNREAD = 3
 
 
 class Standing(NamedTuple):
@@ -38,6 +42,7 @@ class Standing(NamedTuple):
 
     report: Report
     drift: Drift
+    verdict: Verdict
     moved: Moved | None = None
     runs: tuple[Run, ...] = ()
     notes: tuple[str, ...] = ()
@@ -53,11 +58,31 @@ class Words:
         self.findings = sorted(active(self.report), key=rank)
         self.counts = tally(self.report, self.drift)
         self.owed = [fix for fix in self.drift.fixes.listed if fix.owed]
+        there = {patch.state for patch in self.drift.patches}
+        self.states = {state: told for state, told in PATCH_STATES.items() if state in there}
         self.serve = [finding for finding in self.findings if finding.category == "serve"]
         history = scrub(list(standing.notes))
-        self.notes = [n for n in (*self.drift.notes, self.drift.fixes.note, *history) if n]
+        hidden = [
+            f"{count(number, 'finding')} {HOW_TO_SHOW.get(key, key)}"
+            for key, number in self.report.hidden.items()
+            if number
+        ]
+        told = (*self._status(standing.verdict), *self.drift.notes, self.drift.fixes.note)
+        self.notes = [note for note in (*told, *hidden, *history) if note]
+        whens = [run.when for run in standing.runs]
+        self.since = day_of(self.moved.since, whens) if self.moved else ""
         self._subjects = {short(fix.sha): fix.subject for fix in self.drift.fixes.listed}
         self._subjects |= {short(p.sha): p.subject for p in self.drift.patches if p.sha}
+
+    def _status(self, verdict: Verdict) -> Iterator[str]:
+        """Why the exit status is not 0, and what could not be read."""
+        if verdict.status:
+            yield verdict.line()
+        unread = [row for row in self.report.skipped if row.side == "fork"]
+        if unread and verdict.undecided:
+            shown, left = cut([f"{row.path}: {row.reason}" for row in unread], _UNREAD)
+            more = f"; {left:,} more (audit -o json has all)" if left else ""
+            yield f"not read: {'; '.join(shown)}{more}"
 
     def headline(self) -> list[str]:
         """Where the fork stands, in phrases."""
@@ -89,8 +114,9 @@ class Words:
         states = Counter(fix.state for fix in fixes.listed)
         back = sum(fix.state != "present" and fix.in_target == "taken-back" for fix in fixes.listed)
         others = sum(fix.missed for fix in fixes.listed) - len(self.owed)
+        commits = count(fixes.commits, "upstream commit")
         parts = [
-            f"{fixes.commits:,} upstream commits, {fixes.of_package:,} of them to the package",
+            f"{commits}, {fixes.of_package:,} of them to the package",
             f"{fixes.same_file:,} in the fork's files but not its symbols",
             f"{len(fixes.listed) + fixes.unjudged:,} in its symbols",
             ", ".join(f"{states[state]} {state}" for state in ("present", "absent", "undecided")),
@@ -98,7 +124,7 @@ class Words:
         if back:
             parts.append(f"{back} taken back upstream")
         if others:
-            parts.append(f"{others} lacking ones are no repairs and not shown")
+            parts.append(f"{others} more are lacking, but repair nothing by their subject")
         if fixes.unjudged:
             parts.append(f"{fixes.unjudged:,} of low rank not judged")
         return parts
@@ -111,23 +137,32 @@ class Words:
             applies = crossing if fix.conflicts else "applies cleanly"
         size = f"{count(fix.files, 'file')}, +{fix.added} -{fix.removed}"
         newer = {"held": "", "changed-since": "changed further since", "taken-back": ""}
-        ends = f"at the symbol of {count(len(fix.findings), 'finding')} that the target ended"
-        facts = [applies, size, newer[fix.in_target], ends if fix.findings else ""]
+        facts = [applies, size, newer[fix.in_target]]
+        if fix.ends:
+            facts.append(f"ends {count(len(fix.ends), 'finding')}")
+        others = len(fix.findings) - len(fix.ends)
+        if others:
+            facts.append(f"at the symbol of {count(others, 'finding')} that the target ended")
         return [fact for fact in facts if fact]
 
     def by_state(self) -> list[str]:
-        """The fork's patches by state, in phrases."""
-        states = Counter(patch.state for patch in self.drift.patches)
-        return [f"{states[state]} {told}" for state, told in PATCH_STATES.items()]
+        """The fork's patches by state, in phrases, and the commits that are none."""
+        patches, ahead = self.drift.patches, self.drift.ahead
+        states = Counter(patch.state for patch in patches)
+        parts = [f"{states[state]} {told}" for state, told in self.states.items()]
+        if ahead is not None and ahead > len(patches):
+            rest = ahead - len(patches)
+            parts.append(f"the other {rest:,} of the commits ahead are merges or upstream's own")
+        return parts
 
     def patches_by_age(self) -> list[tuple[str, list[list[OwnPatch]]]]:
-        """The patches of each age, oldest first, for each state in the order of PATCH_STATES."""
+        """The patches of each age, oldest first, for each of ``states``."""
         ages = {
             name: [patch for patch in self.drift.patches if age_of(patch) == name]
             for name in _NAMES
         }
         return [
-            (name, [[patch for patch in row if patch.state == state] for state in PATCH_STATES])
+            (name, [[patch for patch in row if patch.state == state] for state in self.states])
             for name, row in ages.items()
             if row
         ]
@@ -204,6 +239,12 @@ def age_of(patch: OwnPatch) -> str:
     return next(name for days, name in _AGES if patch.age >= days)
 
 
+def day_of(when: datetime, others: Sequence[datetime]) -> str:
+    """The day of a run, and its time (UTC) where another run is of the same day."""
+    alike = sum(other.date() == when.date() for other in others)
+    return f"{when:%Y-%m-%d %H:%M}" if alike > 1 else f"{when:%Y-%m-%d}"
+
+
 def seen_at(seen: Seen) -> str:
     """``path Class.method``, as far as it is known."""
     return f"{seen.path} {seen.symbol}".rstrip()
@@ -226,9 +267,6 @@ PATCH_HEAD = ("commit", "age", "±", "state", "moved on", "conflicts", "findings
 
 def patch_cells(patch: OwnPatch) -> list[str]:
     """A patch in the order of PATCH_HEAD."""
-    subject = (
-        patch.subject if len(patch.subject) <= _SUBJECT else f"{patch.subject[: _SUBJECT - 1]}…"
-    )
     return [
         (patch.sha or "")[:10],
         "" if patch.age is None else f"{patch.age} d",
@@ -237,13 +275,24 @@ def patch_cells(patch: OwnPatch) -> list[str]:
         number(len(patch.upstream_since)),
         "?" if patch.conflicts is None else number(len(patch.conflicts)),
         number(len(patch.findings)),
-        subject,
+        shorten(patch.subject, _SUBJECT),
     ]
+
+
+def shorten(text: str, most: int) -> str:
+    """The first ``most`` characters of a text, the last of them a mark where more is left out."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def number(value: int) -> str:
     """A count in a cell: nothing for none."""
     return f"{value:,}" if value else ""
+
+
+def filled(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """A table, its head first, without the columns in which no row says anything."""
+    columns = [column for column in zip(head, *rows, strict=True) if any(column[1:])]
+    return [list(row) for row in zip(*columns, strict=True)]
 
 
 def cut(rows: Sequence[Any], most: int | None) -> tuple[Sequence[Any], int]:

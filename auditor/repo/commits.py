@@ -12,6 +12,8 @@ from auditor.repo.git import REGULAR, Repository
 
 MAX_MESSAGE = 16_384
 """Characters kept of a message; it is the author's to make as long as they like."""
+MAX_SUBJECT = 500
+"""Characters kept of a subject: git makes it of all lines up to the first empty one."""
 _AT_ONCE = 500  # ids on one command line
 
 
@@ -85,7 +87,7 @@ def _edit(record: bytes) -> Edit:
         sha.decode("ascii"),
         parent,
         date.decode("ascii"),
-        subject.decode("utf-8", "replace"),
+        subject[: MAX_SUBJECT * 4].decode("utf-8", "replace")[:MAX_SUBJECT],
         message[: MAX_MESSAGE * 4].decode("utf-8", "replace")[:MAX_MESSAGE],
         tuple(files) if parent else (),
     )

@@ -14,7 +14,8 @@ upstream=${2:?the release it came from, a tag}
 folder=${3:-.}
 mkdir -p "$folder"
 
-# The report is against the newest release tag that the repository has.
+# The report is against the newest release tag that the repository has. A tag that upstream moved, or
+# that the fork gave to something else, is not overwritten: it stops the script, which says which.
 git -C "$fork" fetch --quiet --no-tags \
     "${UPSTREAM_URL:-https://github.com/sgl-project/sglang}" 'refs/tags/v*:refs/tags/v*'
 

@@ -65,6 +65,63 @@ def test_each_patch_with_its_state_symbols_age_and_size(line):
     assert (found[own].areas, found[docs].areas) == (("srt",), ("docs",))
 
 
+def states(drift):
+    return {patch.sha: patch.state for patch in drift.patches}
+
+
+ADDED = OTHER_BASE.replace("a + 1", "a + 2")
+
+
+@pytest.mark.parametrize(
+    "message", ["Back out\n\nThis reverts commit {}.", 'Revert "Add two" (#9)', 'Revert "Add two"']
+)
+def test_a_patch_and_its_own_revert_do_not_stand(line, message):
+    own = line.fork({OTHER: ADDED}, "Add two")
+    later = line.fork({OTHER: f"{ADDED}\n\nLAST = 1\n"}, "another in the same file")
+    back = line.fork({OTHER: f"{OTHER_BASE}\n\nLAST = 1\n"}, message.format(own))
+    line.upstream({OTHER: OTHER_BASE.replace("a + 1", "a + 3")})
+    drift = line.drift()
+    assert states(drift) == {back: "taken-back", later: "own", own: "taken-back"}
+    reasons = {patch.sha: patch.reason for patch in drift.patches}
+    assert reasons[own] == f"{back[:10]} takes it back"
+    assert reasons[back] == f"it takes {own[:10]} back"
+    [row] = [patch for patch in drift.patches if patch.sha == own]
+    assert (row.upstream_since, row.conflicts, row.findings) == ((), (), ())
+    assert [area.patches for area in drift.areas] == [(later,)]
+
+
+def test_what_was_taken_back_and_put_in_again_stands(line):
+    own = line.fork({OTHER: ADDED}, "Add two")
+    back = line.fork({OTHER: OTHER_BASE}, f'Revert "Add two"\n\nThis reverts commit {own}.')
+    again = line.fork({OTHER: ADDED}, f'Reapply "Add two"\n\nThis reverts commit {back}.')
+    line.upstream({POOL: FIXED})
+    assert states(line.drift()) == {again: "taken-back", back: "taken-back", own: "own"}
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {OTHER: OTHER_BASE.replace("a + 1", "a + 4")},
+        {OTHER: OTHER_BASE, POOL: FORKED},
+        {POOL: BASE.replace("size = 1", "size = 2")},
+    ],
+)
+def test_a_revert_that_takes_out_something_else_stands_beside_its_patch(line, files):
+    own = line.fork({OTHER: ADDED}, "Add two")
+    back = line.fork(files, f'Revert "Add two"\n\nThis reverts commit {own}.')
+    line.upstream({POOL: FIXED})
+    found = states(line.drift())
+    assert found[own] == "own"
+    assert found[back] != "taken-back"
+
+
+def test_a_revert_of_upstreams_own_is_a_patch(line):
+    base = line.repository.git("rev-parse", "fork")
+    back = line.fork({OTHER: ADDED}, f"This reverts commit {base}.")
+    line.upstream({POOL: FIXED})
+    assert states(line.drift()) == {back: "own"}
+
+
 def test_ages_count_from_the_newest_commit_of_the_sides(line, tmp_path):
     day = 86_400
     old = dated(line, line.fork({POOL: FORKED}), tmp_path, 1_700_000_000)
@@ -85,6 +142,22 @@ def test_a_patch_that_will_conflict_names_the_file_and_a_later_one_does_not(line
     drift = line.drift()
     assert (drift.both_changed, drift.conflicts) == ((POOL,), (POOL,))
     assert {p.sha: p.conflicts for p in drift.patches} == {first: (POOL,), second: ()}
+
+
+def test_a_release_branch_that_the_target_does_not_hold_is_told(line):
+    # v0.5.9 is on a branch of its own: main never had its last change, and the fork starts there.
+    git = line.repository.git
+    git("switch", "--quiet", "fork")
+    released = line.repository.commit({OTHER: OTHER_BASE.replace("a + 1", "a + 9")}, "release only")
+    git("tag", "--force", "v0.5.9", released)
+    own = line.fork({POOL: FORKED})
+    start = git("rev-parse", "main")
+    line.upstream({OTHER: OTHER_BASE.replace("a + 1", "a + 3")})
+    drift = line.drift()
+    assert [patch.sha for patch in drift.patches] == [own]
+    assert drift.conflicts == ()
+    told = "v0.5.10 does not hold v0.5.9: conflicts are those of git rebase --onto v0.5.10 v0.5.9"
+    assert drift.notes == (f"{told}; git merge begins at {start[:10]} (files in conflict: 1)",)
 
 
 def test_findings_belong_to_the_patch_of_their_symbol(line):

@@ -110,7 +110,7 @@ def test_what_makes_two_runs_unlike_is_said():
     notes = " | ".join(moved(before, now, report(), state).notes)
     assert "and is v0.5.18" in notes
     assert "this one is by 9.9" in notes
-    assert "asked otherwise (min-confidence)" in notes
+    assert "asked otherwise (min-confidence): no finding" in notes
     assert "written anew" in notes
     assert moved(now, now, report(), state).notes == ()
 
@@ -122,6 +122,12 @@ def test_what_makes_two_runs_unlike_is_said():
         (side(commit="9" * 40), True),
         (side("f" * 12), True),
         (side("HEAD"), True),
+        (side("HEAD~6"), True),
+        (side("@{1}"), True),
+        (side("deployed~2^2"), True),
+        (side("deployed@{yesterday}"), True),
+        (side("refs/heads/deployed"), True),
+        (side("staging~1"), False),
         (side("staging"), False),
         (side(repository="https://git.example.org/a"), True),
         (side("HEAD", repository="https://git.example.org/b"), True),
@@ -130,6 +136,58 @@ def test_what_makes_two_runs_unlike_is_said():
 def test_runs_are_of_one_fork_as_far_as_they_tell(other, same):
     run = line(fork=side())
     assert bool(of_fork([run], other)) is same
+
+
+@pytest.mark.parametrize("narrow_first", [True, False])
+def test_a_filter_opens_and_closes_nothing(narrow_first):
+    kept = [finding(fingerprint="stays", severity="high")]
+    wide = [finding(fingerprint="stays", severity="low"), finding(fingerprint="other")]
+    accepted = finding(fingerprint="other", disposition="baselined")
+    asked = {"origin": "introduced (command line)"}
+    pair = [(kept, asked), (wide, {})]
+    (then, before), (found, now) = pair if narrow_first else pair[::-1]
+    first = line(then, configuration=before)
+    told = moved(first, line(found, configuration=now), report(*found), drift())
+    assert (told.opened, told.closed) == ((), ())
+    assert len(told.changed) == 1
+    if not narrow_first:  # it is there, and no filter's doing
+        told = moved(first, line(kept, configuration=now), report(*kept, accepted), drift())
+        assert [seen.fingerprint for seen in told.accepted] == ["other"]
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "told"), [("HEAD", "deployed", 1), ("HEAD~6", "f" * 12, 0), ("a~1", "a", 0)]
+)
+def test_a_branch_that_one_run_does_not_tell_is_said(then, now, told):
+    before, after = (line(fork=side(ref)) for ref in (then, now))
+    notes = moved(before, after, report(), drift()).notes
+    assert len(notes) == told
+    assert notes == () or notes[0] == "the last run was of HEAD, this one is of deployed"
+
+
+def test_a_clock_that_went_back_is_said():
+    before = line(when=DAY)
+    now = line(when=DAY - timedelta(hours=1))
+    assert moved(before, now, report(), drift()).notes == (
+        "the last run is of 2026-03-02 07:30, later than this one",
+    )
+    assert moved(before, line(when=DAY), report(), drift()).notes == ()
+
+
+def test_what_the_fork_took_back_is_neither_a_patch_nor_of_an_age():
+    before = line(state=drift(patches=[patch("a" * 40, 90), patch("b" * 40, 1)]))
+    state = drift(
+        patches=[
+            *(patch("d" * 40, 0, "taken-back"), patch("a" * 40, 91, "taken-back")),
+            patch("b" * 40, 2),
+        ]
+    )
+    now = line(state=state)
+    told = moved(before, now, report(), state)
+    assert (told.patches_added, told.patches_gone) == ((), ("a" * 12,))
+    assert now.tally.ages is not None
+    assert now.tally.ages.oldest == 2
+    assert now.tally.patches == {"taken-back": 2, "own": 1}
 
 
 def test_another_repository_is_another_fork():
@@ -274,6 +332,23 @@ def test_no_folder_device_or_missing_place_is_a_history(tmp_path):
             keep.load(type(tmp_path)(place))
     with pytest.raises(UsageProblem):
         keep.append(type(tmp_path)("/dev/null"), line())
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_what_may_not_be_written_is_refused_before_the_run(tmp_path, monkeypatch, there):
+    file = tmp_path / "drift.jsonl"
+    if there:
+        keep.append(file, line())
+    asked = []
+
+    def refuse(path, mode):
+        asked.append((path, mode))
+        return False
+
+    monkeypatch.setattr(os, "access", refuse)  # root may write anything
+    with pytest.raises(UsageProblem, match="cannot be written: no permission"):
+        keep.load(file)
+    assert asked == [(file if there else tmp_path, os.W_OK)]
 
 
 def test_what_is_kept_aside_does_not_follow_a_link(tmp_path):

@@ -9,6 +9,7 @@ import msgspec
 from auditor.drift.facts import Area, Drift, Fix, Fixes, OwnPatch
 from auditor.drift.runs import Run, moved, run_of
 from auditor.formats.drift_words import Standing
+from auditor.formats.verdict import decide
 from auditor.model import Evidence, SideInfo, Symbol
 from tests.formats.sample import POOL, finding, report
 
@@ -124,4 +125,4 @@ def weeks(number=10, text="Overlap the copy with the wait"):
         last = runs[-1] if runs else None
         runs.append(run_of(whole, state, DAY + timedelta(weeks=week), last))
     told = moved(runs[-2], runs[-1], whole, state) if number > 1 else None
-    return Standing(whole, state, told, tuple(runs), (text,))
+    return Standing(whole, state, decide(whole, "never", False), told, tuple(runs), (text,))

@@ -92,11 +92,12 @@ def test_the_page_is_quiet_and_fits(browser, page_file, width, scheme):
     context.close()
 
 
-def test_a_number_in_the_page_opens_its_rows(browser, page_file):
+@pytest.mark.parametrize("place", ["area-1-5", "fixes-absent"])
+def test_a_number_in_the_page_opens_its_rows(browser, page_file, place):
     page = browser.new_page(viewport={"width": 390, "height": 900})
     page.goto(page_file.as_uri())
-    link = page.locator("a[href='#area-1-5']")
-    row = page.locator("#area-1-5")
+    link = page.locator(f"a[href='#{place}']")
+    row = page.locator(f"#{place}")
     assert not row.is_visible()
     link.first.click()
     row.wait_for(state="visible")

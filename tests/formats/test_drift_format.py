@@ -12,12 +12,16 @@ import pytest
 
 from auditor import cli
 from auditor.cli import main
-from auditor.formats.drift import render
+from auditor.formats.drift import NAMES, render
 from auditor.formats.drift_json import SCHEMA_FILE, schema
+from auditor.formats.drift_words import Standing, Words
 from auditor.formats.text import Screen
+from auditor.formats.verdict import decide
+from auditor.model import Evidence, Skipped
 from tests.drift.histories import BASE, FIXED, FORKED, OTHER, OTHER_BASE, POOL, History
 from tests.formats.drifts import HOSTILE as MARKUP
-from tests.formats.drifts import weeks
+from tests.formats.drifts import drift, fix, weeks
+from tests.formats.sample import finding, report
 
 HOSTILE = "x | `@all` <img src=x> ![a](http://e.example) \x1b[31m [b](c) (#5)"
 
@@ -69,8 +73,10 @@ def test_markdown_keeps_hostile_subjects_in_code(line, capsys):
     assert "`` Fix x | `@all` <img src=x>" in row
     rows = [row for row in page.splitlines() if re.search(r"^\| [0-9a-f]{10} \|", row)]
     assert len(rows) == 2
-    # As many cells as the head has, the bar of the subject escaped.
-    assert {row.replace("\\|", "").count("|") for row in rows} == {9}
+    # As many cells as the head has, the bar of the subject escaped; no finding, no such column.
+    [head] = [row for row in page.splitlines() if row.startswith("| commit |")]
+    assert "| findings |" not in head
+    assert {row.replace("\\|", "").count("|") for row in rows} == {head.count("|")}
     assert "\x1b" not in page
 
 
@@ -125,9 +131,16 @@ def test_a_run_is_told_against_the_one_before(line, weekly, tmp_path, capsys):
     assert (moved["opened"], moved["closed"]) == ([], [])
     assert weekly(16) == 0
     assert "since 2026-03-09: nothing moved" in capsys.readouterr().out
+    assert weekly(16) == 0
+    assert "since 2026-03-16 00:00: nothing moved" in capsys.readouterr().out
     rows = [json.loads(row) for row in (tmp_path / "drift.jsonl").read_text().splitlines()]
-    assert [row["when"][:10] for row in rows] == ["2026-03-02", "2026-03-09", "2026-03-16"]
-    assert [row["tally"]["ahead"] for row in rows] == [2, 3, 3]
+    assert [row["when"][:10] for row in rows] == [
+        "2026-03-02",
+        "2026-03-09",
+        "2026-03-16",
+        "2026-03-16",
+    ]
+    assert [row["tally"]["ahead"] for row in rows] == [2, 3, 3, 3]
     assert rows[0]["fork"]["ref"] == "fork"
 
 
@@ -250,3 +263,111 @@ def test_the_page_for_a_terminal_says_what_moved_and_where():
         assert heading in page
     hostile = render("table", weeks(6, MARKUP), Screen())
     assert not re.search("[\x00-\x09\x0b-\x1f\u202e]", hostile)
+
+
+def test_the_page_for_a_terminal_lists_all_that_moved():
+    standing = weeks(6)
+    assert standing.moved is not None
+    page = render("table", standing, Screen(verbose=True))
+    for heading, rows in (
+        ("Findings opened", standing.moved.opened),
+        ("Findings closed", standing.moved.closed),
+        ("Fixes newly missed", standing.moved.newly_missed),
+        ("Patches added", standing.moved.patches_added),
+    ):
+        assert (f"\n{heading} · {len(rows)}\n" in page) is bool(rows)
+    assert standing.moved.opened
+    assert standing.moved.patches_added
+
+
+@pytest.mark.parametrize("form", NAMES)
+def test_an_exit_status_is_explained_in_every_format(form):
+    unread = tuple(Skipped("fork", f"srt/{n}.py", "parse", "not UTF-8") for n in range(5))
+    cases = (
+        (report(finding()), "high", "1 finding at or above high", 1),
+        (report(skipped=unread), "never", "could not decide: 5 files of the fork could not be", 3),
+    )
+    for found, fail_on, told, status in cases:
+        verdict = decide(found, fail_on, False)
+        assert verdict.status == status
+        page = render(form, Standing(found, drift(), verdict), Screen())
+        if form == "json":
+            summary = json.loads(page)["summary"]
+            assert summary["exit_status"] == status
+            assert bool(summary["undecided"]) is (status == 3)
+            continue
+        flat = " ".join(page.split())
+        assert told in flat
+        assert ("not read: " in flat) is (status == 3)
+        assert ("srt/2.py: not UTF-8; 2 more" in flat) is (status == 3)
+    in_order = render(form, Standing(report(), drift(), decide(report(), "high", False)), Screen())
+    assert "exit 0" not in in_order
+    assert "could not decide" not in in_order
+
+
+def words(*fixes, **changes):
+    found = report(**changes)
+    return Words(Standing(found, drift(fixes), decide(found, "never", False)))
+
+
+@pytest.mark.parametrize(
+    ("ends", "findings", "told"),
+    [
+        ((), (), []),
+        (("a",), ("a",), ["ends 1 finding"]),
+        (("a", "b"), ("a", "b"), ["ends 2 findings"]),
+        ((), ("a",), ["at the symbol of 1 finding that the target ended"]),
+        (
+            ("a",),
+            ("a", "b", "c"),
+            ["ends 1 finding", "at the symbol of 2 findings that the target ended"],
+        ),
+    ],
+)
+def test_what_a_fix_ends_is_told_apart_from_what_lies_at_its_symbols(ends, findings, told):
+    one = fix("1" * 40, ends=ends, findings=findings)
+    assert words(one).fix_facts(one)[2:] == told
+
+
+def test_a_place_without_a_symbol_leaves_no_gap():
+    one = fix("1" * 40, evidence=(Evidence("a.cuh", 3, "", "as before"), Evidence("", 0, "", "x")))
+    found = report()
+    page = render("table", Standing(found, drift([one]), decide(found, "never", False)), Screen())
+    assert "    a.cuh:3 — as before\n    — x\n" in page
+
+
+def test_findings_that_a_filter_hid_are_counted():
+    notes = words(hidden={"origin": 12, "min-confidence": 1}).notes
+    assert notes == [
+        "12 findings of another origin; shown without --origin",
+        "1 finding below the asked confidence; --min-confidence low shows them",
+    ]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 160])
+def test_the_table_of_patches_keeps_to_the_width_where_it_can(width):
+    page = render("table", weeks(6, "Overlap " * 30), Screen(width, verbose=True))
+    rows = [row for row in page.splitlines() if re.match(r"  [0-9a-f]{10}  ", row)]
+    assert rows
+    least = rows[0].index("Overlap") + 40
+    assert max(map(len, rows)) <= max(width, least)
+
+
+def test_a_subject_without_an_end_is_cut(line, capsys):
+    line.fork({OTHER: OTHER_BASE.replace("a + 1", "a + 5")}, "x" * 9_000 + "\n" + "y" * 9_000)
+    assert run(line, "-o", "json") == 0
+    out = capsys.readouterr().out
+    assert "x" * 500 in out
+    assert "x" * 501 not in out
+    assert run(line) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 120
+
+
+def test_commits_ahead_that_are_no_patches_are_explained(line, capsys):
+    line.repository.git("switch", "--quiet", "fork")
+    line.repository.git("merge", "--quiet", "--no-ff", "-m", "merge", "-s", "ours", "main")
+    assert run(line, "--target", "v0.5.10") == 0
+    page = " ".join(capsys.readouterr().out.split())
+    assert "3 commits ahead" in page
+    assert "The fork's patches · 2" in page
+    assert "the other 1 of the commits ahead are merges or upstream's own" in page

@@ -14,16 +14,17 @@ from auditor.formats.charts import Chart, Line, chart_of, describe, draw
 from auditor.formats.drift import render
 from auditor.formats.drift_words import Standing
 from auditor.formats.text import Screen
-from tests.formats.drifts import DAY, HOSTILE, drift, weeks
-from tests.formats.sample import report
+from auditor.formats.verdict import decide
+from tests.formats.drifts import DAY, HOSTILE, drift, line, weeks
+from tests.formats.sample import finding, report
 
-VOID = {"meta", "link", "br", "img", "hr", "input"}
+VOID = {"meta", "link", "br", "wbr", "img", "hr", "input"}
 KNOWN = set(
     re.findall(
         "[a-z0-9]+",
         """html head meta link title style body header main section article footer h1 h2 h3 p a b
-        code span ul li dl dt dd div table thead tbody tr th td details summary figure figcaption br
-        svg desc g path line text""",
+        code span ul li dl dt dd div table thead tbody tr th td details summary figure figcaption
+        br wbr svg desc g path line text""",
     )
 )
 
@@ -130,7 +131,8 @@ def test_without_the_library_of_charts_the_numbers_are_there(monkeypatch):
 
 
 def test_a_page_without_a_history_or_anything_to_say_is_whole():
-    text = page_of(Standing(report(), drift(target="", ahead=None, behind=None, conflicts=None)))
+    state = drift(target="", ahead=None, behind=None, conflicts=None)
+    text = page_of(Standing(report(), state, decide(report(), "high", False)))
     said = " ".join(Page(text).said)
     assert "unknown" in said
     assert "Over time" not in said
@@ -164,6 +166,26 @@ def test_what_is_not_known_leaves_a_gap():
 
     assert strokes((1, 2, 3, 4, 5)) == 1
     assert strokes((1, 2, None, 4, 5)) == 2
+
+
+def test_a_day_is_named_once_and_the_latest_always():
+    hours = [DAY + timedelta(hours=hour) for hour in range(12)]
+    moments = [*hours, DAY + timedelta(weeks=9), DAY + timedelta(weeks=3)]  # a clock went back
+    root = ElementTree.fromstring(draw(chart_of("a", "A", moments, [Line("x", (1,) * 14)])))
+    texts = [e.text or "" for e in root.iter() if e.tag.endswith("text")]
+    assert [text for text in texts if " " in text] == ["2 Mar", "23 Mar", "4 May"]
+
+
+def test_a_single_line_says_whose_it_is_where_it_says_anything():
+    def caption(found):
+        runs = tuple(line(found, when=DAY + timedelta(weeks=week)) for week in range(2))
+        verdict = decide(report(), "never", False)
+        page = page_of(Standing(report(), drift(), verdict, None, runs))
+        [told] = re.findall(r"<figcaption>Findings by origin(.*?)</figcaption>", page)
+        return re.sub("<[^>]*>", "", told).strip()
+
+    assert caption([finding(origin="inherited")]) == "· inherited, now 1"
+    assert caption([]) == "· now 0"
 
 
 def test_lines_differ_by_more_than_colour():
