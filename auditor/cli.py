@@ -15,6 +15,7 @@ import click
 from click.core import ParameterSource
 
 import auditor
+from auditor import console
 from auditor.errors import UsageProblem
 
 # Everything else is imported by the command that needs it: --help and --version stay quick.
@@ -210,7 +211,7 @@ def explain(context: click.Context, /, subject: str, report: Path | None, **_: o
     screen = _screen(settings)
     book = rulebook.load(settings.rules_dirs)
     if not pages.is_fingerprint(subject) or book.find(subject):
-        _show(pages.rule_page(book.rule(subject), screen))
+        console.show(pages.rule_page(book.rule(subject), screen))
         return 0
     saved = report or _last_report(settings.root)
     if report is None and not saved.is_file():
@@ -219,7 +220,7 @@ def explain(context: click.Context, /, subject: str, report: Path | None, **_: o
             " --report FILE"
         )
     finding = pages.pick(load(saved), subject)
-    _show(pages.finding_page(finding, (settings.root, fork_root(settings.root)), screen))
+    console.show(pages.finding_page(finding, (settings.root, fork_root(settings.root)), screen))
     return 0
 
 
@@ -237,9 +238,9 @@ def rules(context: click.Context, /, form: str, **_: object) -> int:
     settings = _settings(context)
     book = rulebook.load(settings.rules_dirs)
     if form == "json":
-        _show(pages.rules_json(book.rules))
+        console.show(pages.rules_json(book.rules))
     else:
-        _show(pages.rule_table(book.rules, _screen(settings)))
+        console.show(pages.rule_table(book.rules, _screen(settings)))
     return 0
 
 
@@ -273,7 +274,7 @@ def serve_scripts(
         settings = msgspec.structs.replace(
             settings, serve=paths, serve_base=Path(), serve_trusted=True
         )
-    with _Progress(settings) as progress:
+    with console.Progress(settings) as progress:
         request = _request(settings)
         report, found = run_serve(request, tables, progress)
         report = _with_proposals(settings, request, report, Workings(), progress)
@@ -318,7 +319,7 @@ def baseline_show(context: click.Context, /, file: Path, **_: object) -> int:
     from auditor.triage.baseline import load
 
     screen = _screen(_settings(context))
-    _show(pages.baseline_table(load(file), screen))
+    console.show(pages.baseline_table(load(file), screen))
     return 0
 
 
@@ -337,11 +338,11 @@ def _baseline(context: click.Context, file: Path, prune: bool) -> int:
     there = prune or os.path.lexists(file)
     before = baselines.load(file) if there else ()
     settings = msgspec.structs.replace(_settings(context), baseline=file if there else None)
-    with _Progress(settings) as progress:
+    with console.Progress(settings) as progress:
         report = run(_request(settings), progress)
     undecided = decide(report, "never", False).undecided
     if undecided:
-        _tell(f"audit: {file} is left as it was: could not decide: {'; '.join(undecided)}")
+        console.tell(f"audit: {file} is left as it was: could not decide: {'; '.join(undecided)}")
         return 3
     gone = report.baseline.stale if report.baseline else ()
     if prune:
@@ -352,13 +353,13 @@ def _baseline(context: click.Context, file: Path, prune: bool) -> int:
     text = baselines.dump(after)
     try:
         if not there or file.read_bytes() != text.encode():
-            _write(file, text)
+            console.write(file, text)
     except (OSError, ValueError) as problem:
         reason = getattr(problem, "strerror", None) or problem
         raise UsageProblem(f"cannot write {file}: {reason}") from problem
     added = len(after) - (len(before) - len(gone))
     if not settings.quiet:
-        _show(f"{file}: {len(after):,} accepted, {added:,} added, {len(gone):,} taken out\n")
+        console.show(f"{file}: {len(after):,} accepted, {added:,} added, {len(gone):,} taken out\n")
     return 0
 
 
@@ -403,10 +404,10 @@ def history_of_findings(context: click.Context, /, **_: object) -> int:
         "target", ""
     ):  # the fork's configured targets do not follow a row that was typed
         settings = msgspec.structs.replace(settings, targets=())
-    with _Progress(settings) as progress:
+    with console.Progress(settings) as progress:
         found, status = run_history(_request(settings), settings.strict, progress)
     if settings.verbose:
-        _tell_timings(found.timings)
+        console.tell_timings(found.timings)
     screen = _screen(settings)
     _write_outputs(settings, lambda form, shown: pages.render(form, found, status, shown), screen)
     return status
@@ -444,17 +445,17 @@ def fix_findings(
     from auditor.repair import repair
 
     settings = _settings(context)
-    with _Progress(settings) as progress:
+    with console.Progress(settings) as progress:
         done = repair(_request(settings), only, unsafe=unsafe, dry=diff, progress=progress)
     screen = _screen(settings)
     if diff:
-        _show_bytes(patch(done.changes))
+        console.show_bytes(patch(done.changes))
         plain = screen._replace(colour=False)
-        _tell(page(done.fixes, done.revealed, plain, dry=True).rstrip())
+        console.tell(page(done.fixes, done.revealed, plain, dry=True).rstrip())
     else:
-        _show(page(done.fixes, done.revealed, screen, dry=False))
+        console.show(page(done.fixes, done.revealed, screen, dry=False))
     if done.undecided:
-        _tell(f"audit: more may be wrong: could not decide: {'; '.join(done.undecided)}")
+        console.tell(f"audit: more may be wrong: could not decide: {'; '.join(done.undecided)}")
     return 0 if done.complete else 1
 
 
@@ -506,11 +507,11 @@ def drift_report(
             raise UsageProblem(f"--history: {history} is an output as well, which would replace it")
         kept = keep.load(history)
         for note in kept.notes:
-            _tell(f"audit: {note}")
-    with _Progress(settings) as progress:
+            console.tell(f"audit: {note}")
+    with console.Progress(settings) as progress:
         report, found = run_drift(_request(settings), progress)
     if settings.verbose:
-        _tell_timings(report.timings)
+        console.tell_timings(report.timings)
     verdict = decide(report, settings.fail_on, settings.strict)
     standing = Standing(report, found, verdict)
     if history is not None:
@@ -562,7 +563,7 @@ def demo(context: click.Context, /, folder: Path | None, **_: object) -> int:
         )
     )
     if not settings.quiet:
-        _tell(
+        console.tell(
             "\n"
             f"The fork of this demo is kept; try next:\n"
             f"  cd {shlex.quote(str(made.fork))}\n"
@@ -606,7 +607,7 @@ def _audit(settings: Settings, command: str = "audit") -> int:
     """
     from auditor.pipeline import Workings, run
 
-    with _Progress(settings) as progress:
+    with console.Progress(settings) as progress:
         request, workings = _request(settings), Workings()
         report = run(request, progress, workings)
         report = _with_proposals(settings, request, report, workings, progress)
@@ -618,7 +619,7 @@ def _with_proposals(
     request: AuditRequest,
     report: Report,
     workings: Workings,
-    progress: _Progress,
+    progress: console.Progress,
 ) -> Report:
     """The report with the edits that SARIF shows, where that was asked for."""
     if all(output.format != "sarif" for output in settings.outputs):
@@ -663,7 +664,7 @@ def _deliver(settings: Settings, report: Report, command: str, tables: Tables | 
     machine = render("json", report, verdict, screen, tables)
     _keep(machine, settings.root)
     if settings.verbose:
-        _tell_timings(report.timings)
+        console.tell_timings(report.timings)
 
     def page(form: str, shown: Screen) -> str:
         if form == "json":
@@ -682,23 +683,15 @@ def _write_outputs(settings: Settings, page: Callable[[str, Screen], str], scree
         shown = screen if file is None else screen._replace(width=_PIPED_WIDTH, colour=False)
         text = page(form, shown)
         if file is None:
-            _show(text)
+            console.show(text)
         else:
-            _save(file, text)
+            console.save(file, text)
 
 
 def _all_rules(settings: Settings) -> tuple[Rule, ...]:
     from auditor import rulebook
 
     return rulebook.load(settings.rules_dirs).rules
-
-
-def _save(file: Path, text: str) -> None:
-    try:
-        _write(file, text)
-    except (OSError, ValueError) as problem:
-        reason = getattr(problem, "strerror", None) or problem
-        raise UsageProblem(f"cannot write {file}: {reason}") from problem
 
 
 def _screen(settings: Settings) -> Screen:
@@ -735,107 +728,9 @@ def _keep(text: str, root: Path) -> None:
     path = _last_report(root)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _write(path, text)
+        console.write(path, text)
     except OSError:
         pass
-
-
-def _write(path: Path, text: str) -> None:
-    """Writes a file at once, so that no reader sees half of it; a device is written as it is."""
-    if path.exists() and not path.is_file():
-        path.write_text(text, encoding="utf-8")
-        return
-    path = path.resolve()
-    new = path.with_name(f".{path.name}.{os.getpid()}.new")
-    with new.open("x", encoding="utf-8") as file:
-        try:
-            file.write(text)
-            file.flush()
-            new.replace(path)
-        except BaseException:
-            new.unlink()
-            raise
-
-
-def _show(text: str) -> None:
-    """Writes to standard output; a reader that has seen enough (head) is no problem."""
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except OSError as problem:
-        # What is left in the buffer would fail again when the interpreter ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(problem, BrokenPipeError):
-            reason = problem.strerror or problem
-            raise UsageProblem(f"cannot write the report: {reason}") from problem
-
-
-def _show_bytes(data: bytes) -> None:
-    """Writes to standard output as it is; a terminal is shown no control character of the fork."""
-    from auditor.formats.text import printable
-
-    if sys.stdout.isatty():
-        lines = data.decode("utf-8", "backslashreplace").split("\n")
-        _show("\n".join(map(printable, lines)))
-        return
-    sys.stdout.flush()
-    try:
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
-    except OSError as problem:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(problem, BrokenPipeError):
-            raise UsageProblem(
-                f"cannot write the patch: {problem.strerror or problem}"
-            ) from problem
-
-
-def _tell(text: str) -> None:
-    """Writes to standard error, where everything goes that is not the report."""
-    from auditor.formats.text import printable
-
-    try:
-        sys.stderr.write("\n".join(map(printable, text.split("\n"))) + "\n")
-        sys.stderr.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
-
-
-def _tell_traceback(arguments: Sequence[str]) -> None:
-    if {"-v", "--verbose"} & set(arguments):
-        import traceback
-
-        _tell(traceback.format_exc().rstrip())
-
-
-def _tell_timings(timings: dict[str, float]) -> None:
-    width = max(map(len, (*timings, "all")))
-    rows = [*timings.items(), ("all", sum(timings.values()))]
-    _tell("\n".join(f"{stage.ljust(width)}  {seconds:7.3f} s" for stage, seconds in rows))
-
-
-class _Progress:
-    """One line on standard error that says what is going on; nothing where that is no terminal."""
-
-    def __init__(self, settings: Settings) -> None:
-        dumb = os.environ.get("TERM") == "dumb"
-        self.shown = sys.stderr.isatty() and not settings.quiet and not dumb
-        self.line = ""
-
-    def __enter__(self) -> _Progress:
-        return self
-
-    def __call__(self, stage: str, done: int, total: int) -> None:
-        line = f"{stage} {done * 100 // total:3d} %" if total else stage
-        if self.shown and line != self.line:
-            self.line = line
-            sys.stderr.write(f"\r\x1b[2K{line[:78]}")
-            sys.stderr.flush()
-
-    def __exit__(self, *_: object) -> None:
-        if self.line:
-            sys.stderr.write("\r\x1b[2K")
-            sys.stderr.flush()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -847,20 +742,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return int(cli.main(arguments, prog_name="audit", standalone_mode=False) or 0)
     except UsageProblem as problem:
-        _tell(f"audit: {problem}")
+        console.tell(f"audit: {problem}")
     except click.ClickException as problem:
-        _tell(f"audit: {problem.format_message()} (audit --help lists what there is)")
+        console.tell(f"audit: {problem.format_message()} (audit --help lists what there is)")
     except (click.Abort, KeyboardInterrupt):
-        _tell("audit: interrupted")
+        console.tell("audit: interrupted")
         return _INTERRUPTED
     except OSError as problem:  # a name too long, a disk full: the place's matter, not a defect
-        _tell_traceback(arguments)
+        console.tell_traceback(arguments)
         name = str(problem.filename or "this machine")
-        _tell(f"audit: {name[:80]}: {problem.strerror or problem}")
+        console.tell(f"audit: {name[:80]}: {problem.strerror or problem}")
     except Exception as problem:
-        _tell_traceback(arguments)
+        console.tell_traceback(arguments)
         told = f"{type(problem).__name__}: {problem}".split("\n")[0]
-        _tell(f"audit: a defect of audit itself: {told}; please report it with the output of -v")
+        console.tell(
+            f"audit: a defect of audit itself: {told}; please report it with the output of -v"
+        )
     return 2
 
 
@@ -873,7 +770,9 @@ def program() -> NoReturn:
     """
     gc.disable()
     status = main()
-    with contextlib.suppress(OSError):  # _show and _tell have dealt with a reader that is gone
+    with contextlib.suppress(
+        OSError
+    ):  # console.show and console.tell have dealt with a reader that is gone
         sys.stdout.flush()
         sys.stderr.flush()
     children = sys.modules.get("multiprocessing")  # not loaded by --help

@@ -1,0 +1,126 @@
+"""What the command writes: reports to standard output and files, the rest to standard error."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from auditor.errors import UsageProblem
+
+# Late, as in the commands: --help stays quick.
+if TYPE_CHECKING:
+    from auditor.config import Settings
+
+
+def save(file: Path, text: str) -> None:
+    """Writes a file that was asked for; raises UsageProblem where that cannot be done."""
+    try:
+        write(file, text)
+    except (OSError, ValueError) as problem:
+        reason = getattr(problem, "strerror", None) or problem
+        raise UsageProblem(f"cannot write {file}: {reason}") from problem
+
+
+def write(path: Path, text: str) -> None:
+    """Writes a file at once, so that no reader sees half of it; a device is written as it is."""
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")
+        return
+    path = path.resolve()
+    new = path.with_name(f".{path.name}.{os.getpid()}.new")
+    with new.open("x", encoding="utf-8") as file:
+        try:
+            file.write(text)
+            file.flush()
+            new.replace(path)
+        except BaseException:
+            new.unlink()
+            raise
+
+
+def show(text: str) -> None:
+    """Writes to standard output; a reader that has seen enough (head) is no problem."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as problem:
+        # What is left in the buffer would fail again when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(problem, BrokenPipeError):
+            reason = problem.strerror or problem
+            raise UsageProblem(f"cannot write the report: {reason}") from problem
+
+
+def show_bytes(data: bytes) -> None:
+    """Writes to standard output as it is; a terminal is shown no control character of the fork."""
+    from auditor.formats.text import printable
+
+    if sys.stdout.isatty():
+        lines = data.decode("utf-8", "backslashreplace").split("\n")
+        show("\n".join(map(printable, lines)))
+        return
+    sys.stdout.flush()
+    try:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except OSError as problem:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(problem, BrokenPipeError):
+            raise UsageProblem(
+                f"cannot write the patch: {problem.strerror or problem}"
+            ) from problem
+
+
+def tell(text: str) -> None:
+    """Writes to standard error, where everything goes that is not the report."""
+    from auditor.formats.text import printable
+
+    try:
+        sys.stderr.write("\n".join(map(printable, text.split("\n"))) + "\n")
+        sys.stderr.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
+
+def tell_traceback(arguments: Sequence[str]) -> None:
+    """Says where an exception came from, if the arguments ask for more."""
+    if {"-v", "--verbose"} & set(arguments):
+        import traceback
+
+        tell(traceback.format_exc().rstrip())
+
+
+def tell_timings(timings: dict[str, float]) -> None:
+    """Says how many seconds each stage took."""
+    width = max(map(len, (*timings, "all")))
+    rows = [*timings.items(), ("all", sum(timings.values()))]
+    tell("\n".join(f"{stage.ljust(width)}  {seconds:7.3f} s" for stage, seconds in rows))
+
+
+class Progress:
+    """One line on standard error that says what is going on; nothing where that is no terminal."""
+
+    def __init__(self, settings: Settings) -> None:
+        """``settings`` may ask for quiet."""
+        dumb = os.environ.get("TERM") == "dumb"
+        self.shown = sys.stderr.isatty() and not settings.quiet and not dumb
+        self.line = ""
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        """Says how far a stage has come; ``total`` 0 where that is not known."""
+        line = f"{stage} {done * 100 // total:3d} %" if total else stage
+        if self.shown and line != self.line:
+            self.line = line
+            sys.stderr.write(f"\r\x1b[2K{line[:78]}")
+            sys.stderr.flush()
+
+    def __exit__(self, *_: object) -> None:
+        if self.line:
+            sys.stderr.write("\r\x1b[2K")
+            sys.stderr.flush()
