@@ -17,8 +17,8 @@ from auditor.analysis.values import Summary
 from auditor.source.index import ClassKey, SourceIndex
 from auditor.source.results import ResultStore
 
-_MEMORIES = 4
-"""Files of some megabytes; the oldest go."""
+_MEMORIES = 3
+"""Files of some 15 MB, one for each set of gates; the oldest go."""
 _WORTH_WRITING = 0.02
 """The share of the summaries that is new; fewer are quicker made than all are written."""
 _MOST_GROUNDS = 60_000
