@@ -7,7 +7,7 @@ import os
 import stat
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -145,8 +145,13 @@ class DiskFiles:
     """
 
     def __init__(
-        self, root: Path, names: Iterable[bytes], instead: Mapping[Path, bytes] | None = None
+        self,
+        root: Path,
+        names: Iterable[bytes],
+        instead: Mapping[Path, bytes] | None = None,
+        plain: Collection[bytes] = (),
     ) -> None:
+        """``plain`` are names that a listing of the folder has just shown as regular files."""
         self._root = os.fsencode(root)
         self._instead = dict(instead or {})
         self._raw: dict[str, bytes] = {}
@@ -157,7 +162,11 @@ class DiskFiles:
             parent = os.path.dirname(path)  # noqa: PTH120
             if parent not in inside:
                 inside[parent] = self._holds(parent)
-            reason = self._obstacle(path) if inside[parent] else _OUT_BY_FOLDER
+            reason: str | None = ""
+            if not inside[parent]:
+                reason = "reached by a symlink out of the tree"
+            elif raw not in plain:
+                reason = self._obstacle(path)
             if reason == "":
                 self._raw[printable(raw)] = raw
             elif reason is not None:
@@ -221,9 +230,6 @@ class DiskFiles:
         return real == self._root or real.startswith(self._root.rstrip(b"/") + b"/")
 
 
-_OUT_BY_FOLDER = "reached by a symlink out of the tree"
-
-
 def _content(path: bytes, limit: int) -> bytes | Unreadable:
     """A file's bytes; io's objects would cost a third of reading a release."""
     file = os.open(path, os.O_RDONLY)
@@ -257,9 +263,10 @@ def _obstacle(path: bytes) -> str | None:
     return "not a regular file"
 
 
-def walk(root: Path, folder: str) -> Iterator[bytes]:
-    """Every file below a folder of ``root``, relative to ``root``; symlinks are not entered.
+def walk(root: Path, folder: str) -> Iterator[tuple[bytes, bool]]:
+    """Every file below a folder of ``root``, relative to ``root``, and whether it is a regular one.
 
+    Symlinks are not entered.
     Virtual environments, caches and version control are left out, and every hidden folder at the
     top; below it a hidden folder can be part of a package.
     """
@@ -271,14 +278,14 @@ def walk(root: Path, folder: str) -> Iterator[bytes]:
             entries = sorted(os.scandir(os.path.join(base, current)), key=lambda e: e.name)  # noqa: PTH118
         except OSError:
             # The name of the folder itself stands for what could not be listed.
-            yield current
+            yield current, False
             continue
         if current and any(entry.name == b"pyvenv.cfg" for entry in entries):
             continue
         for entry in entries:
             path = os.path.join(current, entry.name)  # noqa: PTH118
             if not entry.is_dir(follow_symlinks=False):
-                yield path
+                yield path, entry.is_file(follow_symlinks=False)
             elif not (entry.name in _NEVER or (not current and entry.name.startswith(b"."))):
                 pending.append(path)
 

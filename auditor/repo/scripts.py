@@ -91,7 +91,8 @@ def _all_files(fork: Snapshot) -> Files:
     # A folder of installed packages holds everything but scripts.
     if fork.folder is not None and "/" not in fork.folder:
         return fork.files
-    return DiskFiles(root, itertools.islice(walk(root, ""), MAX_ENTRIES), instead)
+    found = (name for name, _ in walk(root, ""))
+    return DiskFiles(root, itertools.islice(found, MAX_ENTRIES), instead)
 
 
 def _around(other: Snapshot) -> Files | None:

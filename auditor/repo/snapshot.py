@@ -343,10 +343,11 @@ def _open_folder(ref: str, side: Side) -> Snapshot:
 def _open_directory(root: Path, side: Side, label: str) -> Snapshot:
     folder = find_package("", on_disk(root))
     _refuse_link(root, folder)
-    names = list(itertools.islice(walk(root, folder or ""), MAX_ENTRIES + 1))
-    if len(names) > MAX_ENTRIES:
+    listed = dict(itertools.islice(walk(root, folder or ""), MAX_ENTRIES + 1))
+    if len(listed) > MAX_ENTRIES:
         raise UsageProblem(f"{root} holds more than {MAX_ENTRIES:,} files and no sglang package")
-    return Snapshot(side, label, "directory", DiskFiles(root, names), folder)
+    files = DiskFiles(root, listed, plain={name for name, regular in listed.items() if regular})
+    return Snapshot(side, label, "directory", files, folder)
 
 
 def _open_worktree(repository: Repository, top: Path, side: Side, start: str) -> Snapshot:

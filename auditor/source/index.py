@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TypeVar
 
 from auditor.source import facts as f
@@ -129,6 +129,7 @@ class SourceIndex:
         self._paths = {module_name(path): path for path in self.modules}
         self._imports: dict[str, dict[str, f.Import]] = {}
         self._by_name: dict[str, list[ClassKey]] = {}
+        self._assigned_in: dict[ClassKey, dict[str, list[tuple[Function, f.Assign]]]] = {}
         self._declared_in: dict[ClassKey, dict[str, list[tuple[Function, f.Assign]]]] = {}
         self._types = Equations[ClassKey]()
         self.derived = Derived() if derived is None else derived
@@ -274,8 +275,13 @@ class SourceIndex:
 
     def assigned(self, key: ClassKey) -> Mapping[str, list[tuple[Function, f.Assign]]]:
         """``self.<name> = …`` of a class's own methods: also ``self.x[i] = …`` and appends."""
-        known = self.classes[key]
-        return self.derived.of(known.facts, ("assigned", known.path), lambda: _assigned(known))
+        found = self._assigned_in.get(key)
+        if found is None:
+            known = self.classes[key]
+            work = partial(_assigned, known)
+            found = self.derived.of(known.facts, ("assigned", known.path), work)
+            self._assigned_in[key] = found
+        return found
 
     def _declared(self, key: ClassKey) -> Mapping[str, list[tuple[Function, f.Assign]]]:
         """``name = …`` and ``name: type`` in a class's own body."""
