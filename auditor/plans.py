@@ -117,7 +117,7 @@ class Desk:
         source = self._source(file, Source.of_python)
         if source.data != self.gates.fork.sources[path]:
             raise Unfit("the file has changed since it was read")
-        return Plan(finding, file, offer.edit, "unsafe", offer.how, follows)
+        return Plan(finding, file, offer.edit, "unsafe", offer.how, follows, offer.restores)
 
     def _module(self, path: str) -> Path:
         files = self.fork.files

@@ -24,7 +24,11 @@ Judge = Callable[[Contents], Sequence[Finding]]
 
 @dataclass(frozen=True)
 class Plan:
-    """An edit of one file for one finding; one that ``follows`` may turn out not to be needed."""
+    """An edit of one file for one finding.
+
+    One that ``follows`` may turn out not to be needed. One that ``restores`` makes a function what
+    it is upstream: a defect that is found there then is upstream's own.
+    """
 
     finding: Finding
     file: Path
@@ -32,6 +36,7 @@ class Plan:
     applicability: Applicability
     how: str
     follows: bool = False
+    restores: bool = False
 
 
 @dataclass(frozen=True)
@@ -39,8 +44,8 @@ class Settled:
     """Files with their new contents, and why others, or single plans, were given up.
 
     ``refused`` names plans by fingerprint; ``gone`` are identities of findings that are no more.
-    ``revealed`` are upstream's own defects, in code that no plan is for, which only the edits make
-    visible: a wait that is back speaks for its siblings.
+    ``revealed`` are upstream's own defects, in code that no plan is for or that is upstream's once
+    more, which only the edits make visible: a wait that is back speaks for its siblings.
     """
 
     contents: dict[Path, bytes]
@@ -98,7 +103,7 @@ class _Trial:
         self.before = Counter(map(identity, before))
         self.after = self.before
         self.revealed: list[Finding] = []
-        self.symbols = {plan.finding.hit.where.symbol for plan in plans}
+        self.symbols = {plan.finding.hit.where.symbol for plan in plans if not plan.restores}
         self.files = {plan.finding.hit.where.symbol.path: plan.file for plan in plans}
 
     def __call__(self, contents: Contents) -> dict[Path | None, str]:

@@ -39,12 +39,14 @@ class Offer:
     """An edit of a file of the package that should close a gap; ``how`` is a short clause.
 
     ``guessed`` says that no other side has the wait there: only siblings speak for it.
+    ``restores`` says that the function then reads as upstream's.
     """
 
     path: str
     edit: Edit
     how: str
     guessed: bool = False
+    restores: bool = False
 
 
 @dataclass
@@ -154,15 +156,16 @@ class Gates:
         raise Unfit(f"{finding.fixed_in} has no such function")
 
     def _put_back(self, gap: Gap, finding: Finding) -> Offer:
-        """The waits that another side's version of the function makes, where it makes them."""
+        """The waits that another side's version of the function makes, where it makes them.
+
+        Upstream may have a gap of its own there, of which the fork made a wider one: then it has
+        something to give back only if it makes a wait that the fork's version does not.
+        """
         mine = self.written(self.fork, gap.function)
         order = {"upstream": 0, "base": 1, "target": 2}
-        # A side that has the gap itself has nothing to give back.
         has_it = finding.origin in ("inherited", "fixed-upstream")
         sides = [
-            view
-            for view in self.views[1:]
-            if (view.ref == finding.fixed_in if view.side == "target" else not has_it)
+            view for view in self.views[1:] if view.side != "target" or view.ref == finding.fixed_in
         ]
         for view in sorted(sides, key=lambda view: order[view.side]):
             for function in _same(view, gap.function):
@@ -174,13 +177,18 @@ class Gates:
                     self._in_reach(gap, gate, mine, theirs)
                 kept = frozenset().union(*map(core, gates))
                 own = mine.waits(self._lines(self.fork, gap.function, gap))
+                if view.side != "target" and has_it:
+                    if kept <= frozenset().union(*map(core, own)):
+                        continue
                 about = _name(gap.gate.split("."))
                 gone = [mine.guards(w, about) for w in own if core(w) <= kept]
                 body = mine.without(gone, mine.block)
                 edit = mine.edit(restored(body, theirs.block, gates, mine.unit))
                 if edit.text.strip() or edit.end > edit.start:
                     verb = "takes over" if view.side == "target" else "puts back"
-                    return Offer(gap.function.path, edit, f"{verb} the wait of {view.ref}")
+                    how = f"{verb} the wait of {view.ref}"
+                    same = view.side != "target" and _makes(edit, mine, theirs)
+                    return Offer(gap.function.path, edit, how, restores=same)
         raise Unfit("")
 
     def _moved(self, gap: Gap, finding: Finding) -> Offer:
@@ -499,7 +507,10 @@ class Gates:
         view: View | None,
         function: Function | None,
     ) -> None:
-        """Raises Unfit where code asks ``self`` for what the fork's class does not have."""
+        """Raises Unfit where code asks ``self`` for what the fork's class does not have.
+
+        Objects of a class that others are made of may have what all of those have.
+        """
         owner = gap.function.owner
         receiver = _receiver(gap.function, mine)
         if owner is None or not receiver:
@@ -508,6 +519,11 @@ class Gates:
         if view is self.fork and function is not None and function.owner in mro:
             return
         known = set(_attributes(self.fork, mro))
+        made = [
+            self.fork.index.classes[key].mro for key in self.fork.index.subclasses.get(owner, ())
+        ]
+        if made:
+            known |= set.intersection(*(set(_attributes(self.fork, order)) for order in made))
         for name in sorted(attributes_of(node, receiver) - known):
             if name not in gap.function.facts.mentions:
                 raise Unfit(f"the class has no {name}")
@@ -606,6 +622,13 @@ def _declared(parameter: cst.Param) -> tuple[str, bool]:
 
 def _lines_of(written: Written) -> list[str]:
     return LINE_END.split(written.text.rstrip("\r\n"))
+
+
+def _makes(edit: Edit, mine: Written, theirs: Written) -> bool:
+    """Whether a function is another version of it, line by line, once it is edited."""
+    before, after = mine.text[: edit.start - mine.start], mine.text[edit.end - mine.start :]
+    edited = f"{before}{edit.text}{after}"
+    return LINE_END.split(edited.rstrip("\r\n")) == _lines_of(theirs)
 
 
 def _newline(text: str) -> str:

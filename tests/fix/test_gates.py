@@ -918,3 +918,76 @@ def test_only_the_named_rules_are_fixed(tmp_path: Path) -> None:
     text = HEAD + method("def get_mean(self, layer_id):\n    return self.pages[layer_id].mean()")
     assert fix(tmp_path, {POOL: text}, rules=["gate-after-read"]).fixes == ()
     assert len(fix(tmp_path, {POOL: text}, rules=["ungated-buffer-read"]).changes) == 1
+
+
+MIXED = (
+    HEAD.replace(
+        "class PagePool:",
+        """class Gather:
+    def gather(self, layer_id):
+%s        return torch.clone(self.pages[layer_id - self.first])
+
+
+class PagePool:""",
+    )
+    + "\n\nclass GatherPool(Gather, PagePool):\n    pass\n"
+)
+"""A class whose objects are those of another, which has what it asks for."""
+
+
+def test_a_class_to_mix_in_may_ask_for_what_all_that_mix_it_in_have(tmp_path: Path) -> None:
+    assert fixed(tmp_path, MIXED % "", upstream=MIXED % WAIT).decode() == MIXED % WAIT
+
+
+def test_but_not_for_what_one_of_them_lacks(tmp_path: Path) -> None:
+    bare = (
+        "\n\nclass Bare(Gather):\n    def __init__(self):\n        self.pages, self.first = [], 0\n"
+    )
+    done = fix(tmp_path, {POOL: MIXED % "" + bare}, {POOL: MIXED % WAIT})
+    assert [(f.state, f.reason) for f in done.fixes] == [("none", "the class has no counter")]
+
+
+OPTIONAL = (
+    HEAD
+    + """
+    def prefetch(self, layer_id, counter=None):
+%s        return self.pages[layer_id - self.first].cuda()
+
+
+class Runner:
+    def __init__(self, pool: PagePool):
+        self.pool = pool
+
+    def warm(self, layer_id):
+        return self.pool.prefetch(layer_id)
+"""
+)
+"""A read whose wait upstream leaves to the caller, who leaves it out: a defect of its own."""
+
+
+def test_a_defect_of_upstreams_own_does_not_keep_its_wait_from_coming_back(
+    tmp_path: Path,
+) -> None:
+    """The fork took out the wait as well: the function is made upstream's, whose defect is told."""
+    wait = (
+        "        if counter is not None:\n            counter.wait_until(layer_id - self.first)\n"
+    )
+    done = fix(tmp_path, {POOL: OPTIONAL % ""}, {POOL: OPTIONAL % wait})
+    assert [(f.finding.origin, f.state) for f in done.fixes] == [("inherited", "made")]
+    assert (tmp_path / "fork" / POOL).read_text() == OPTIONAL % wait
+    told = {(f.rule, f.origin) for f in done.revealed}
+    assert told == {("optional-gate-omitted", "inherited")}
+
+
+def test_upstream_gives_back_no_wait_that_the_fork_has(tmp_path: Path) -> None:
+    late = method(
+        """
+        def get_late(self, layer_id):
+            found = self.pages[layer_id - self.first].mean()
+            if self.counter is not None:
+                self.counter.wait_until(layer_id - self.first)
+            return found
+        """
+    )
+    done = fix(tmp_path, {POOL: HEAD + late})
+    assert [f.how for f in done.fixes] == ["moves the wait before the read"]
