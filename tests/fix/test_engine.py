@@ -353,7 +353,8 @@ def test_an_invalid_escape_of_the_fork_is_not_warned_of(
     lost = head + rest.partition("\n")[2]
     assert [f.state for f in fix(tmp_path, {POOL: lost}, {POOL: upstream}).fixes] == ["made"]
     assert (tmp_path / "fork" / POOL).read_text() == upstream
-    assert [str(w.message) for w in recwarn] == []
+    # Newer Pythons also warn of a fork beside the threads that run the tests.
+    assert [str(w.message) for w in recwarn if "escape" in str(w.message)] == []
 
 
 def test_what_could_not_be_read_is_no_clean_bill(tmp_path: Path) -> None:
