@@ -41,7 +41,11 @@ def release(version: str) -> Path:
             wheel.extractall(
                 unpacked, [name for name in wheel.namelist() if name.startswith("sglang/")]
             )
-        unpacked.rename(folder)
+        try:
+            unpacked.rename(folder)
+        except OSError:  # another process of these tests was first
+            if not (folder / "sglang").is_dir():
+                raise
     return folder
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from auditor.formats.sarif import document, render
 from auditor.formats.verdict import decide
 from auditor.rulebook import load
+from tests.benchmarks import releases
 from tests.benchmarks.audits import Found
 from tests.benchmarks.gated import find_gates
 from tests.benchmarks.launches import starts
@@ -189,3 +191,23 @@ def test_made_up_findings_are_distinct_and_written_as_the_document_that_is_timed
     assert {f.rule for f in report.findings} == {rule.id for rule in rules}
     verdict = decide(report, "high", False)
     assert json.loads(render(report, verdict, rules)) == document(report, verdict, rules)
+
+
+def test_two_processes_that_unpack_one_release_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second finds the first one's folder in its place, and takes it."""
+    monkeypatch.setenv("AUDIT_TEST_CACHE", str(tmp_path))
+    other = tmp_path / "releases" / "0.0.1" / "sglang"
+
+    def download(version: str, folder: Path) -> Path:
+        other.mkdir(parents=True)
+        (other / "first.py").touch()
+        with zipfile.ZipFile(folder / "made.whl", "w") as wheel:
+            wheel.writestr("sglang/second.py", "")
+        return folder / "made.whl"
+
+    monkeypatch.setattr(releases, "_download", download)
+    assert releases.release("0.0.1") == other.parent
+    assert [path.name for path in other.iterdir()] == ["first.py"]
+    assert [path.name for path in (tmp_path / "releases").iterdir()] == ["0.0.1"]
