@@ -396,6 +396,8 @@ def interrupted(top: Path, cache: Path) -> tuple[int, str, str]:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # Tests that a shell runs in the background have it ignored, and so would the run.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
     deadline = time.monotonic() + 60
     while not list(cache.rglob("*.sqlite")) and time.monotonic() < deadline:
