@@ -51,6 +51,9 @@ class Equations(Generic[T]):
                     self._solved[key] = found
                     return found
                 if self._lowest < depth:  # of a circle that somebody further out goes round
+                    for member in list(self._round)[first:]:  # what rests on this one does too
+                        value, lowest = self._round[member]
+                        self._round[member] = (value, min(lowest, self._lowest))
                     self._round[key] = (found, self._lowest)
                     return found
                 circle = dict(list(self._round.items())[first:])

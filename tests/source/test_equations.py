@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from auditor.source.equations import Equations
@@ -16,7 +16,20 @@ systems = st.lists(
 )
 
 
+@settings(max_examples=500)
 @given(systems, st.permutations(range(6)))
+@example(
+    # 2 waits for 4, which waits for 1: when 5 asks for 2, only 1 is still being worked out.
+    [
+        (False, frozenset()),
+        (False, frozenset({0, 1, 4, 5})),
+        (False, frozenset({4})),
+        (True, frozenset()),
+        (False, frozenset({1, 2, 3})),
+        (False, frozenset({2})),
+    ],
+    [0, 1, 2, 3, 4, 5],
+)
 def test_sets_defined_by_each_other_have_the_smallest_solution(
     system: list[tuple[bool, frozenset[int]]], order: list[int]
 ) -> None:
