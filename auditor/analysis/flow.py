@@ -132,7 +132,7 @@ class Evaluator:
     ) -> tuple[Summary | None, int]:
         """A summary and its grounds, remembered or worked out."""
         name = (*function.key, context, tuple((n, tuple(sorted(keys))) for n, keys in types))
-        if self.memory is not None and function.facts.digest:
+        if self.memory is not None:
             remembered = self.memory.recall(name)
             if remembered is not None:
                 self._summaries[key] = remembered
@@ -152,7 +152,7 @@ class Evaluator:
             self._making.pop()
         made = self._summaries[key] = (found, self.asked.rests)
         self.asked.rests = outer
-        if self.memory is not None and found is not None and function.facts.digest:
+        if self.memory is not None and found is not None:
             if self.index.settled and not made[1] & Grounds.order:
                 self.memory.keep(name, made[1], found)
         return made

@@ -20,7 +20,7 @@ from typing import Any, Literal
 from auditor.errors import Unreadable
 from auditor.source import facts as f
 
-VERSION = 4
+VERSION = 5
 """Raised whenever the facts of the same bytes change: it is part of the cache key."""
 
 LARGEST = 4 * 1024 * 1024
@@ -133,12 +133,12 @@ class _Extractor:
             line,
             self.column(node),
             line + _end(node) - node.lineno,
-            "" if inner else self.digest(node),
+            self.digest(node, line if inner else 0),
         )
 
-    def digest(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    def digest(self, node: ast.FunctionDef | ast.AsyncFunctionDef, line: int) -> str:
         first = min([d.lineno for d in node.decorator_list], default=node.lineno)
-        text = "\n".join(self.lines[first - 1 : _end(node)])
+        text = "\n".join([str(line), *self.lines[first - 1 : _end(node)]])
         return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:_DIGEST]
 
     def line(self, node: ast.expr | ast.stmt) -> int:

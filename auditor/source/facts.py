@@ -209,8 +209,9 @@ class FunctionFacts(_Node, frozen=True):
 
     ``mentions`` are the attribute names used anywhere in it (also as a string given to ``getattr``
     or ``hasattr``) and the names called, sorted: whether a function can matter is decided without
-    walking its body. ``digest`` tells apart all functions that differ (``line``, ``end_line``
-    aside); one defined within another body has none of its own.
+    walking its body. ``digest`` tells apart all functions of a file and name that differ; where a
+    function of a module or class stands in its file is no difference, where one stands in the body
+    of another is.
     """
 
     name: str

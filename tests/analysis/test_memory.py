@@ -302,3 +302,37 @@ def test_grounds_are_numbered_once() -> None:
     assert grounds.bit((("vote", "a"), "y")) == 4
     assert grounds.bit((("vote", "a"), "y")) == 4
     assert grounds.known == [(("vote", "a"), "x"), (("vote", "a"), "y")]
+
+
+DECORATORS = """\
+def waiting(method):
+    def wrapper(self, i):
+        self.counter.wait_until(i)
+        return method(self, i)
+    return wrapper
+def telling(method):
+    def wrapper(self, i):
+        print(i)
+        return method(self, i)
+    return wrapper
+class Pool:
+    def __init__(self):
+        self.counter, self.rows = None, []
+    def get_first(self, i):
+        self.counter.wait_until(i)
+        return self.rows[i]
+    @waiting
+    def get_rows(self, i):
+        return self.rows[i]
+    @telling
+    def get_open(self, i):
+        return self.rows[i]
+"""
+
+
+def test_wrappers_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "sglang").mkdir()
+    (tmp_path / "sglang/pools.py").write_text(DECORATORS)
+    found = dict(named(summaries(tmp_path, tmp_path, None)))
+    held = {name: tuple(dict(found[name].exit_held)) for name in ("Pool.get_rows", "Pool.get_open")}  # type: ignore[attr-defined]
+    assert held == {"Pool.get_rows": (("self", "counter"),), "Pool.get_open": ()}

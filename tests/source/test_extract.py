@@ -80,7 +80,6 @@ def test_lines_count_from_the_definition() -> None:
     define, leave = function.body
     assert isinstance(define, f.Define)
     assert (define.function.line, define.function.end_line) == (2, 3)
-    assert define.function.digest == ""
     (inner,) = define.function.body
     assert isinstance(inner, f.Exit) and inner.line == 3
     assert isinstance(leave, f.Exit) and leave.line == 5
@@ -88,6 +87,22 @@ def test_lines_count_from_the_definition() -> None:
     (method,) = methods.methods
     assert (method.line, method.body[0].line) == (4, 1)  # type: ignore[union-attr]
     assert methods.assigns[0].line == 2
+
+
+def inner_digests(text: str) -> list[str]:
+    """The digests of the functions defined in the bodies of others."""
+    bodies = [function.body for function in module(text).functions]
+    return [s.function.digest for body in bodies for s in body if isinstance(s, f.Define)]
+
+
+def test_functions_of_one_name_in_other_bodies_have_other_digests() -> None:
+    """Two decorators of a file often have an inner function of one name."""
+    one = "def one(g):\n    def inner(x):\n        return g(x)\n    return inner\n"
+    other = one.replace("one", "other").replace("return g(x)", "return g(x + 1)")
+    lower = one.replace("one", "lower").replace("(g):\n", "(g):\n    y = 1\n")
+    first, second, third = inner_digests(one + other + lower)
+    assert len({first, second, third}) == 3
+    assert inner_digests("\n\n" + one) == [first]
 
 
 @pytest.mark.parametrize(
