@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import sqlite3
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -23,6 +24,10 @@ _SCHEMA = (
 
 _WORTH_SHARING = 256 * 1024
 """Bytes; a second process costs as much as a tenth of them."""
+
+_TRIES = 3
+_PAUSE = 0.02
+"""Seconds between two tries to open the database."""
 
 _AT_ONCE = 500
 """Keys in one query; older sqlite takes 999."""
@@ -50,7 +55,7 @@ class FactStore:
             self._open(folder / f"facts-{_FORMAT}-{extract.VERSION}.sqlite")
 
     def _open(self, path: Path) -> None:
-        for attempt in (1, 2):
+        for attempt in range(1, _TRIES + 1):
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 database = sqlite3.connect(path, timeout=5)
@@ -59,9 +64,12 @@ class FactStore:
                 database.execute(_SCHEMA)
                 database.execute("SELECT count(*) FROM facts").fetchone()
             except sqlite3.OperationalError:  # locked, read-only, no room
-                return
+                # Another run that makes the file right now holds it without a word of warning.
+                if attempt == _TRIES:
+                    return
+                time.sleep(_PAUSE)
             except sqlite3.DatabaseError:
-                if attempt == 2:
+                if attempt == _TRIES:
                     return
                 with contextlib.suppress(OSError):
                     path.unlink()
