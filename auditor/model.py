@@ -102,11 +102,72 @@ class Repair(msgspec.Struct, frozen=True):
     subject: str
 
 
+class Condition(msgspec.Struct, frozen=True, order=True):
+    """What must be so before the code of a finding runs with its gate armed.
+
+    ``text`` is what a person would write or check: ``--enable-hierarchical-cache``,
+    ``--disaggregation-mode decode``, ``SGLANG_X=1``, ``the model is a DeepseekV32ForCausalLM``,
+    ``an NPU``. ``path`` and ``line`` are where the tree asks for it (a report path).
+    """
+
+    kind: Literal["flag", "variable", "model", "platform", "other"]
+    text: str
+    path: str
+    line: int
+
+
+class TurnedOn(msgspec.Struct, frozen=True, order=True):
+    """A setting of a launch that turns the code of a finding on, and where it stands."""
+
+    path: str
+    line: int
+    setting: str
+
+
+class Deployment(msgspec.Struct, frozen=True):
+    """Whether this deployment runs the code of a finding.
+
+    ``conditions`` are alternatives, all conditions of one of which must hold. ``state``: ``on``
+    by ``turned_on`` of a launch, ``off`` where no launch does, ``undecided`` for ``reason`` (a
+    clause), ``no-launch`` where no launch was found. ``mitigation`` is what to do until the
+    defect is fixed, and what that costs; empty where no setting helps.
+    """
+
+    state: Literal["on", "off", "undecided", "no-launch"]
+    conditions: tuple[tuple[Condition, ...], ...] = ()
+    turned_on: tuple[TurnedOn, ...] = ()
+    reason: str = ""
+    mitigation: str = ""
+
+
+class Excerpt(msgspec.Struct, frozen=True):
+    """A function of one side, or the lines of a script around a setting, with one place marked.
+
+    ``role`` says what it shows: the read (or the setting) of the finding, the nearest sibling's
+    wait, or upstream's version of the function. ``first`` is the number of the first of ``lines``;
+    ``line``, ``column`` and ``end_column`` (excluded; 0: to the end of the line) mark the place,
+    1-based, in code points. ``path`` is a report path.
+    """
+
+    role: Literal["read", "sibling", "upstream"]
+    side: Side
+    path: str
+    symbol: str
+    first: int
+    lines: tuple[str, ...]
+    line: int
+    column: int
+    end_column: int
+    note: str = ""
+
+
 class Finding(msgspec.Struct, frozen=True):
     """A hit judged: by which rule, how bad, and where it came from.
 
     ``fixed_in`` is the release whose same symbol no longer has it, ``fixed_by`` the commit of it,
-    where the repository has both.
+    where the repository has both. ``since_base`` names the upstream side where the defect came
+    with later code of upstream's, which the fork has taken; empty otherwise. ``effect`` says in
+    some six words what users of the server would see, ``means`` in a sentence; both are the rule's.
     """
 
     rule: str
@@ -120,6 +181,10 @@ class Finding(msgspec.Struct, frozen=True):
     disposition: Disposition = "active"
     disposition_reason: str = ""
     fixed_by: Repair | None = None
+    since_base: str = ""
+    effect: str = ""
+    means: str = ""
+    deployment: Deployment | None = None
 
 
 class Release(msgspec.Struct, frozen=True):
@@ -403,12 +468,33 @@ class Launch(msgspec.Struct, frozen=True, order=True):
     mounts: tuple[tuple[str, str], ...] = ()
 
 
+class Likeness(msgspec.Struct, frozen=True):
+    """How many of the files of a release a tree holds unchanged, of all Python files of it."""
+
+    ref: str
+    equal: int
+    total: int
+
+
+class Closest(msgspec.Struct, frozen=True):
+    """The release that a fork is based on, by its files.
+
+    ``found`` is the closest first; ``note`` is what qualifies it (a ``dist-info`` that says
+    otherwise), a clause.
+    """
+
+    found: tuple[Likeness, ...]
+    note: str = ""
+
+
 class Report(msgspec.Struct, frozen=True):
     """Everything a format needs.
 
     ``upstream`` is None where only serve scripts were held against one tree. ``undecided`` are
     reasons, short clauses, for which the run cannot be called in order. ``proposals`` are fixes by
-    fingerprint, for the findings for which they were worked out.
+    fingerprint, for the findings for which they were worked out, ``excerpts`` source lines, the
+    finding's own place first. ``mismatch`` says that upstream is not the release that the fork is
+    based on (``closest``), a sentence that stands under the verdict; empty where it is.
     """
 
     tool_version: str
@@ -429,3 +515,6 @@ class Report(msgspec.Struct, frozen=True):
     suppressions: tuple[Suppression, ...] = ()
     baseline: Baseline | None = None
     proposals: dict[str, Proposal] = {}
+    excerpts: dict[str, tuple[Excerpt, ...]] = {}
+    closest: Closest | None = None
+    mismatch: str = ""

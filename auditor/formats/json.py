@@ -19,7 +19,9 @@ from auditor.model import (
     Baseline,
     Category,
     ChangeStatus,
+    Closest,
     Confidence,
+    Deployment,
     Disposition,
     Evidence,
     Finding,
@@ -113,11 +115,52 @@ class RepairRecord(TypedDict):
     subject: str
 
 
-class FindingRecord(TypedDict):
+class ConditionRecord(TypedDict):
+    """What must be so before a finding's code runs with its gate armed, and where the tree asks."""
+
+    kind: Literal["flag", "variable", "model", "platform", "other"]
+    text: str
+    path: str
+    line: Line
+
+
+class TurnedOnRecord(TypedDict):
+    """A setting of a launch that turns a finding's code on."""
+
+    path: str
+    line: Line
+    setting: str
+
+
+class DeploymentRecord(TypedDict):
+    """Whether this deployment runs a finding's code; all conditions of one alternative must hold.
+
+    ``mitigation`` is what to do until the defect is fixed, empty where no setting helps.
+    """
+
+    state: Literal["on", "off", "undecided", "no-launch"]
+    conditions: list[list[ConditionRecord]]
+    turned_on: list[TurnedOnRecord]
+    reason: str
+    mitigation: str
+
+
+class _Added(TypedDict, total=False):
+    """Keys that reports of earlier versions lack; every report has them now."""
+
+    since_base: str
+    effect: str
+    means: str
+    deployment: DeploymentRecord | None
+
+
+class FindingRecord(_Added):
     """A defect at a place; ``path`` is relative to the fork's root, lines are 1-based.
 
     ``applicability`` is that of the edit which ``audit fix`` would try, ``display`` without one; it
-    is null where that was not worked out, as only formats that show edits need it.
+    is null where that was not worked out, as only formats that show edits need it. ``since_base``
+    names the upstream side after which upstream itself brought the defect, empty where that is not
+    so. ``deployment`` is null where what arms the code is not known.
     """
 
     rule: str
@@ -203,8 +246,26 @@ class BaselineRecord(TypedDict):
     stale: list[BaselineEntryRecord]
 
 
+class LikenessRecord(TypedDict):
+    """How many of the Python files of a release the fork holds unchanged."""
+
+    ref: str
+    equal: Count
+    total: Count
+
+
+class ClosestRecord(TypedDict):
+    """The releases that the fork holds most of, the closest first."""
+
+    found: list[LikenessRecord]
+    note: str
+
+
 class SummaryRecord(TypedDict):
-    """The verdict; ``findings`` counts the active ones, ``failing`` those that set status 1."""
+    """The verdict; ``findings`` counts the active ones, ``failing`` those that set status 1.
+
+    ``mismatch`` says that upstream is not the release which the fork is based on, else empty.
+    """
 
     exit_status: Status
     fail_on: FailOn
@@ -217,6 +278,7 @@ class SummaryRecord(TypedDict):
     baselined: Count
     hidden: dict[str, Count]
     undecided: list[str]
+    mismatch: str
     warnings: list[str]
     configuration: dict[str, str]
 
@@ -268,6 +330,7 @@ class Document(TypedDict):
     fork: SideRecord
     upstream: SideRecord | None
     target: list[SideRecord]
+    closest: ClosestRecord | None
     changes: ChangesRecord
     findings: list[FindingRecord]
     checked: list[CheckedRecord]
@@ -295,6 +358,7 @@ def document(report: Report, verdict: Verdict, tables: Tables | None = None) -> 
         "fork": _side(report.fork),
         "upstream": _side(report.upstream) if report.upstream else None,
         "target": [_side(target) for target in report.targets],
+        "closest": _closest(report.closest),
         "changes": {
             "base": _side(report.base) if report.base else None,
             "files": [
@@ -433,6 +497,10 @@ def _finding(finding: Finding, proposal: Proposal | None) -> FindingRecord:
         "cause": hit.cause,
         "fixed_in": finding.fixed_in,
         "fixed_by": repair_record(finding.fixed_by),
+        "since_base": finding.since_base,
+        "effect": finding.effect,
+        "means": finding.means,
+        "deployment": _deployment(finding.deployment),
         "path": where.symbol.path,
         "line": where.line,
         "column": where.column,
@@ -445,6 +513,33 @@ def _finding(finding: Finding, proposal: Proposal | None) -> FindingRecord:
         "fingerprint": finding.fingerprint,
         "disposition": finding.disposition,
         "disposition_reason": finding.disposition_reason,
+    }
+
+
+def _deployment(deployment: Deployment | None) -> DeploymentRecord | None:
+    if deployment is None:
+        return None
+    return {
+        "state": deployment.state,
+        "conditions": [
+            [{"kind": c.kind, "text": c.text, "path": c.path, "line": c.line} for c in way]
+            for way in deployment.conditions
+        ],
+        "turned_on": [
+            {"path": t.path, "line": t.line, "setting": t.setting}
+            for t in sorted(deployment.turned_on)
+        ],
+        "reason": deployment.reason,
+        "mitigation": deployment.mitigation,
+    }
+
+
+def _closest(closest: Closest | None) -> ClosestRecord | None:
+    if closest is None:
+        return None
+    return {
+        "found": [{"ref": f.ref, "equal": f.equal, "total": f.total} for f in closest.found],
+        "note": closest.note,
     }
 
 
@@ -555,6 +650,7 @@ def _summary(report: Report, verdict: Verdict) -> SummaryRecord:
         "baselined": dispositions.count("baselined"),
         "hidden": dict(sorted(report.hidden.items())),
         "undecided": list(verdict.undecided),
+        "mismatch": report.mismatch,
         "warnings": list(report.warnings),
         "configuration": dict(sorted(report.configuration.items())),
     }
