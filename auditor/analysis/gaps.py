@@ -46,7 +46,8 @@ class Sibling:
 class Gap:
     """A read that misses the gate of its siblings.
 
-    ``waits`` are the lines of the method's own waits, where it has some that do not cover the read.
+    ``waits`` are the lines of the method's own waits, where it has some that do not cover the read,
+    ``disarmed`` is where the gate of the object that is read through is made void.
     """
 
     shape: Shape
@@ -65,6 +66,7 @@ class Gap:
     callers: tuple[Place, ...] = ()
     detail: str = ""
     waits: tuple[int, ...] = ()
+    disarmed: Place | None = None
 
 
 def nearness(gap: Gap, sibling: Sibling) -> tuple[bool, bool, bool, bool, bool, int]:
