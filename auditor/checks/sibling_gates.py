@@ -141,7 +141,8 @@ def _evidence(gap: Gap) -> tuple[Evidence, ...]:
     waits: dict[tuple[str, str], Evidence] = {}
     for sibling in _nearest(gap):
         gate = _short(sibling.gate)
-        then = "first" if gate == sibling.root else f"before it reads {sibling.root}"
+        same = sibling.root in (gate, *gap.roots)
+        then = "first" if same else f"before it reads {sibling.root}"
         piece = Evidence(
             sibling.path,
             sibling.line,
