@@ -207,16 +207,17 @@ class _Page:
             yield (line for group in rows[room:] for line in self.brief(group))
             whole += len(rows[:room])
             left += len(rows[room:])
-        yield self.more(left, bool(active))
+        if active:
+            yield self.more(left, active[0])
 
-    def more(self, left: int, found: bool) -> Iterator[str]:
+    def more(self, left: int, first: Finding) -> Iterator[str]:
         """How to see what is not shown of findings."""
-        page = f"{self.screen.command} explain FINGERPRINT"
+        page = f"{self.screen.command} explain {self.short(first)}"
+        told = f"All of a finding: {page}"
         if left:
-            told = f"In short: {count(left, 'cause')}; -v shows source and evidence of all, {page}"
-            yield from map(self.paint.dim, wrap(f"{told} of one", self.prose, "", "  "))
-        elif found:
-            yield from map(self.paint.dim, wrap(f"All of one: {page}", self.prose, "", "  "))
+            told = f"{count(left, 'cause')} in short; -v shows source and evidence of all, {page}"
+            told += " that of one"
+        yield from map(self.paint.dim, wrap(told, self.screen.width, "", "  "))
 
     def heading(self, finding: Finding, here: str = "") -> Iterator[str]:
         hit = finding.hit

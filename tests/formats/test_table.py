@@ -114,7 +114,7 @@ def test_a_page_of_sixteen_findings_fits_about_a_hundred_lines() -> None:
     assert len(lines) <= 116
     causes = {one.hit.cause or one.fingerprint for one in many}
     left = len(causes) - 3
-    assert f"In short: {left} causes; -v shows source and evidence of all" in page(value)
+    assert f"{left} causes in short; -v shows source and evidence of all" in page(value)
     # Nothing is left out without a word: each cause has its line, each other finding is counted.
     text = page(value, 200)
     firsts = {one.hit.cause or one.fingerprint: one for one in reversed(many)}
