@@ -306,6 +306,8 @@ class _Page:
         if siblings:
             told = f"+{count(len(siblings), 'more reader waits', 'more readers wait')}"
             told += f", as {siblings[0].symbol}" if len(siblings) == 1 else ""
+            sides = sorted({sibling.side for sibling in siblings})
+            told += "" if "fork" in sides else f" ({' and '.join(sides)})"
             yield from self.labelled("siblings", [told])
         listed = others if self.screen.verbose else others[:_EVIDENCE]
         lines = [_evidence(piece) for piece in listed]
@@ -399,8 +401,7 @@ class _Page:
         partly = [entry for entry in checked if entry.held != entry.total]
         told = f"In order · {len(whole)} of {len(checked)} checked"
         if not self.screen.verbose:
-            places = count(len({entry.path for entry in whole}), "file")
-            yield f"{self.paint.bold(told)} in {places}, see: -v or -o json"
+            yield f"{self.paint.bold(told)}, see: -v or -o json"
             return
         yield self.paint.bold(told)
         yield from self.checked_rows(whole)

@@ -153,7 +153,7 @@ def test_reach_fix_version_and_side_are_told() -> None:
 
 
 def test_checked_skipped_hidden_and_warnings_are_shown() -> None:
-    assert "In order · 3 of 4 checked in 2 files, see: -v" in page(full_report(), 200)
+    assert "In order · 3 of 4 checked, see: -v or -o json" in page(full_report(), 200)
     text = page(full_report(), 200, verbose=True)
     assert re.search(r"kv_buffer +9 of 9 readers wait +MHATokenToKVPool", text)
     assert "Not all in order · 1" in text
