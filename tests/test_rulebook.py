@@ -305,7 +305,7 @@ def test_what_a_rule_means_is_the_beginning_of_what_it_says_of_production(
     ("why", "told"),
     [
         ("because", "has no paragraph that begins with 'In production:'"),
-        (f"In production: {'very ' * 40}long.", "more than 160 characters in the first sentence"),
+        (f"In production: {'very ' * 40}long.", "its first sentence is longer than 160 characters"),
     ],
 )
 def test_a_page_that_does_not_say_what_it_means_is_refused(
