@@ -31,6 +31,7 @@ from auditor.model import (
     Skipped,
     Timeline,
 )
+from auditor.newcallers import pointed
 from auditor.repo import changes as changes_of
 from auditor.repo import history as history_of
 from auditor.repo import lineage
@@ -51,7 +52,7 @@ from auditor.source.results import ResultStore, content_key
 from auditor.source.store import FactStore
 from auditor.triage import baseline as baselines
 from auditor.triage import ignores
-from auditor.triage.findings import hidden_counts, origin_of, triage
+from auditor.triage.findings import blame, hidden_counts, triage
 from auditor.triage.suppress import CHECK as SUPPRESSIONS
 from auditor.views import Sides
 from auditor.witnesses import Witnesses, defects
@@ -696,8 +697,9 @@ def _judge(
 
     with clock.stage("origin"):
         unread = [*sides.skipped, *_unread(sides.snapshots)]
-        witnesses = Witnesses(others, elsewhere.result(), unread, report_path)
-        findings = triage(hits, lambda _, hit: origin_of(*witnesses(hit)), report_path)
+        witnesses = Witnesses(fork, others, elsewhere.result(), unread, report_path)
+        blamed = [(rule, hit, blame(*witnesses(hit))) for rule, hit in hits]
+        findings = triage(pointed(blamed, fork, norms, witnesses), report_path)
     placed = tuple(_placed(row, report_path) for row in checked)
     deep = (
         Skipped(view.side, report_path(view.side, path), "analyse", f"{name}: nested too deeply")
