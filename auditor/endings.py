@@ -97,13 +97,15 @@ class Endings:
 
     def same_text(self, hit: Hit, before: str, after: str) -> bool:
         """Whether a finding's function, and what it calls in its file, are word for word alike."""
+        first = self.texts(before, hit)
+        return bool(first) and first == self.texts(after, hit)
+
+    def texts(self, commit: str, hit: Hit) -> set[bytes]:
+        """A finding's function in a commit, with what it calls in its file; empty without it."""
         path = hit.where.symbol.path
-        texts = []
-        for commit in (before, after):
-            blobs = blobs_of(self.repository, commit, [path])
-            self._load(blobs)
-            texts.append(_texts(self.contents.get(blobs.get(path, ""), b""), hit))
-        return bool(texts[0]) and texts[0] == texts[1]
+        blobs = blobs_of(self.repository, commit, [path])
+        self._load(blobs)
+        return texts_of(self.contents.get(blobs.get(path, ""), b""), hit)
 
     def repair(
         self, hit: Hit, before: str, after: str, among: frozenset[str] = frozenset()
@@ -223,7 +225,7 @@ _DEFINITION = re.compile(rb"^([ \t]*)(?:async[ \t]+)?def[ \t]+(\w+)[ \t]*\(", re
 _CALLED = re.compile(rb"(\w+)\s*\(")
 
 
-def _texts(data: bytes, hit: Hit) -> set[bytes]:
+def texts_of(data: bytes, hit: Hit) -> set[bytes]:
     """The functions of a file that bear the name of a hit's, or are called from those by name."""
     found: dict[bytes, list[bytes]] = {}
     for match in _DEFINITION.finditer(data):

@@ -7,11 +7,11 @@ import dataclasses
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
-from auditor import __version__, acceptance, endings, timeline
+from auditor import __version__, acceptance, endings, later, timeline
 from auditor.beside import Beside
 from auditor.checks import CHECKS
 from auditor.checks.view import Norm, View
@@ -35,6 +35,7 @@ from auditor.newcallers import pointed
 from auditor.repo import changes as changes_of
 from auditor.repo import history as history_of
 from auditor.repo import lineage
+from auditor.repo.git import GitError
 from auditor.repo.marks import mark_of
 from auditor.repo.scripts import Scripts, Surroundings, surroundings
 from auditor.repo.since import Since
@@ -46,6 +47,7 @@ from auditor.repo.snapshot import (
     open_reference,
     open_revision,
 )
+from auditor.repo.upstream import is_later, last_taken, upstream_refs
 from auditor.rulebook import CheckName, Rule, Rulebook
 from auditor.rulebook import load as load_rules
 from auditor.source.results import ResultStore, content_key
@@ -124,7 +126,7 @@ def run(
     rules = chosen(book, request.select, request.ignore)
     wanted = _wanted(request)
     with clock.stage("open"):
-        snapshots, past = opened(request)
+        snapshots, past, refs = opened(request)
         fork, upstream, *_ = snapshots
         since = Since(fork, request.since, request.cache) if request.since else None
         warning = history_of.tag_warning(fork, upstream)
@@ -141,8 +143,13 @@ def run(
         # Not earlier: what has been read need not be read again to be compared.
         comparison = Beside(compare, alone=alone, patient=True)
         outcome = _judged(sides, book, rules, request.cache, clock, alone, workings)
+    with clock.stage("origin"):
+        earlier = [s for s in snapshots[1:] if s.side != "target"]
+        own = later.of_findings(
+            outcome.findings, fork, sides.sources[0], earlier, refs, book, request.cache
+        )
     with clock.stage("serve"):
-        around = surroundings(fork, [s for s in snapshots[1:] if s.side != "target"])
+        around = surroundings(fork, earlier)
         read = zip(snapshots, sides.sources, strict=True)
         trees = [(snapshot, sources) for snapshot, sources in read if snapshot.side != "base"]
         served = _served(_scripts(request), rules, trees, around, request.cache, alone=alone)
@@ -159,7 +166,7 @@ def run(
     with clock.stage("accept"):
         trees = list(zip(snapshots, sides.sources, strict=True))
         scope = _scope(trees, rules, around, request.serve, served, skipped)
-        findings = (*outcome.findings, *served.findings)
+        findings = (*own, *served.findings)
         accepted = acceptance.accept(findings, wanted, book, scope)
         shown, hidden = _filter(accepted.findings, request, scope, since)
     with clock.stage("fixed where"):
@@ -187,15 +194,53 @@ def run(
     )
 
 
-def opened(request: AuditRequest) -> tuple[list[Snapshot], history_of.History]:
-    """Every side of an audit, the fork and upstream first. Raises UsageProblem."""
+class Opened(NamedTuple):
+    """Every side of an audit, the fork and upstream first, and what history says of them.
+
+    ``refs`` are upstream's references in the fork's repository, empty without history.
+    """
+
+    snapshots: list[Snapshot]
+    past: history_of.History
+    refs: Mapping[str, str]
+
+
+def opened(request: AuditRequest) -> Opened:
+    """Opens every side of an audit. Raises UsageProblem."""
     cache = request.cache or Path()
     fork = open_fork(request.root, request.rev).with_contents(request.instead)
     upstream = _open_upstream(request, fork, cache)
     targets = [open_reference(ref, "target", fork, cache) for ref in request.targets]
     past = history_of.history(fork, upstream)
-    base = _open_base(fork, upstream, past.merge_base)
-    return [fork, upstream, *([base] if base else []), *targets], past
+    refs, taken = _upstreams(fork, upstream, targets)
+    base = _open_base(fork, upstream, taken or past.merge_base)
+    return Opened([fork, upstream, *([base] if base else []), *targets], past, refs)
+
+
+def _upstreams(
+    fork: Snapshot, upstream: Snapshot, targets: Sequence[Snapshot]
+) -> tuple[Mapping[str, str], str | None]:
+    """Upstream's references, and the commit at which its code in the fork ends."""
+    repository = fork.repository
+    if repository is None or fork.commit is None:
+        return {}, None
+    try:
+        refs = upstream_refs(fork, upstream, targets)
+        known = upstream.repository is repository
+        return refs, last_taken(repository, fork.commit, refs) if known else None
+    except GitError:
+        return {}, None
+
+
+def _later_base(snapshots: Sequence[Snapshot]) -> bool:
+    """Whether the merge base is code that upstream wrote after its release."""
+    sides = {snapshot.side: snapshot for snapshot in reversed(snapshots)}
+    base, upstream = sides.get("base"), sides.get("upstream")
+    if base is None or upstream is None or base.repository is None:
+        return False
+    if not base.commit or not upstream.commit or upstream.repository is not base.repository:
+        return False
+    return is_later(base.repository, base.commit, upstream.commit)
 
 
 def run_serve(
@@ -660,7 +705,8 @@ def _judged(
     with clock.stage("recall"):
         names = [f"{s.side}\n{s.ref}\n{s.folder}" for s in sides.snapshots]
         unread = [repr(skipped) for skipped in sorted(_unread(sides.snapshots))]
-        about = [book.digest, *(r.id for r in rules), *names, *unread]
+        newer = f"later {_later_base(sides.snapshots)}"
+        about = [book.digest, *(r.id for r in rules), *names, newer, *unread]
         key = workings.key = content_key(about, sides.digests())
         known = results.load(key)
     if known is not None:
@@ -697,7 +743,8 @@ def _judge(
 
     with clock.stage("origin"):
         unread = [*sides.skipped, *_unread(sides.snapshots)]
-        witnesses = Witnesses(fork, others, elsewhere.result(), unread, report_path)
+        newer = _later_base(sides.snapshots)
+        witnesses = Witnesses(fork, others, elsewhere.result(), unread, report_path, newer)
         blamed = [(rule, hit, blame(*witnesses(hit))) for rule, hit in hits]
         findings = triage(pointed(blamed, fork, norms, witnesses), report_path)
     placed = tuple(_placed(row, report_path) for row in checked)
@@ -728,10 +775,18 @@ def _filter(
     for finding in findings:
         if CONFIDENCES.index(finding.hit.confidence) > lowest:
             hidden["min-confidence"].append(finding)
-        elif request.origins and finding.origin not in request.origins:
+        elif request.origins and not _asked_for(finding, request.origins):
             hidden["origin"].append(finding)
         elif since and not since.holds(finding.hit.where, scope.in_tree):
             hidden["since"].append(finding)
         else:
             shown.append(finding)
     return shown, hidden_counts(hidden)
+
+
+def _asked_for(finding: Finding, origins: Collection[Origin]) -> bool:
+    """Whether a finding is of the asked origins.
+
+    What came with later code of upstream's counts as introduced too: who merges it takes it on.
+    """
+    return finding.origin in origins or bool(finding.since_base and "introduced" in origins)

@@ -150,3 +150,28 @@ def _place(uri: str) -> str:
         return f"{parts.hostname}/{parts.path.strip('/').removesuffix('.git')}".lower()
     except ValueError:
         return ""
+
+
+def is_later(repository: Repository, base: str, release: str) -> bool:
+    """Whether upstream wrote a commit after, or beside, a release: the release does not hold it."""
+    return repository.line("merge-base", base, release) != base
+
+
+def last_taken(repository: Repository, commit: str, upstream: Mapping[str, str]) -> str | None:
+    """Upstream's newest commit that is in ``commit``: where the code of upstream's in it ends.
+
+    A commit that is upstream's as a whole is its own answer. Where the fork merged lines of
+    upstream's that do not hold each other, the latest by date. None where they share nothing.
+    Raises GitError.
+    """
+    if not upstream:
+        return None
+    out = repository.run("rev-list", "--boundary", "--end-of-options", *own_span(commit, upstream))
+    lines = out.decode("ascii").split()
+    if not lines:
+        return commit
+    edges = [line.removeprefix("-") for line in lines if line.startswith("-")]
+    if not edges:
+        return None
+    newest = repository.run("rev-list", "--max-count=1", "--date-order", "--end-of-options", *edges)
+    return newest.decode("ascii").strip() or None
