@@ -160,7 +160,8 @@ class Usage:
         """
         protected = self.readings.scouted.protected
         names = {t.facts.name for t in self._transfers if protected & set(t.facts.mentions)}
-        hosts = {t.owner for t in self._transfers if t.owner and t.facts.name in names}
+        classes = self.index.classes.items()
+        hosts = {key for key, known in classes if not names.isdisjoint(known.methods)}
         hosts |= {key for host in hosts for key in self.index.subclasses.get(host, ())}
         hosts -= self._inside
         pending = [f for host in sorted(hosts) for f, _ in self.mentioning(host[1])]
@@ -193,20 +194,39 @@ class Usage:
             for function, _ in self.mentioning(name)
         )
 
-    def reach(self, paths: Sequence[Path]) -> tuple[Reach, str]:
+    def reach(self, reads: Sequence[Read]) -> tuple[Reach, str]:
         """Whether a configuration of this tree can reach the reads with the gate armed, and why.
 
         One buffer that a transfer moves is enough: what else is read beside it, a constant of the
-        layer or an optional scale, does not keep the read from overtaking the copy.
+        layer or an optional scale, does not keep the read from overtaking the copy. But a method
+        that raises without a buffer which no transfer moves is of no use on what was loaded.
         """
         if not self.armed:
             return "latent", "nothing in this tree puts a gate in place"
-        taken = {name for path in paths for name in self._buffers(path)}
-        buffers = sorted(taken or {_holder(path) for path in paths})
+        useless = [read for read in reads if self._lacking(read)]
+        useful = [read for read in reads if read not in useless]
+        taken = {name for read in useful for name in self._buffers(read.path)}
+        if useless and not taken:
+            name = useless[0].origin.qualname.rpartition(".")[2]
+            lacking = ", ".join(sorted(self._lacking(useless[0])))
+            told = f"{name} raises without {lacking}, which no transfer between the tiers moves"
+            return "latent", told
+        buffers = sorted(taken or {_holder(read.path) for read in useful})
         moving = [name for name in buffers if name in self.moved]
-        if not moving:
-            return "latent", f"no transfer between the tiers moves {', '.join(buffers)}"
-        return "live", f"a transfer between the tiers moves {', '.join(moving)}"
+        if moving:
+            return "live", f"a transfer between the tiers moves {', '.join(moving)}"
+        return "latent", f"no transfer between the tiers moves {', '.join(buffers)}"
+
+    def _lacking(self, read: Read) -> frozenset[str]:
+        """What the method that takes an element raises without, and no transfer moves."""
+        place = (read.origin.path, read.origin.qualname)
+        owner, _, name = read.origin.qualname.rpartition(".")
+        known = self.index.classes.get((read.origin.path, owner))
+        made = known.methods.get(name) if known else self.index.functions.get(place)
+        if made is None:
+            return frozenset()
+        needed = self.index.derived.of(made.facts, "demanded", partial(_demanded, made.facts))
+        return frozenset(needed - self.moved)
 
     def _buffers(self, path: Path) -> frozenset[str]:
         """The attributes whose members a path takes; empty where no more than a holder is known.
@@ -236,9 +256,10 @@ class Usage:
             for key in self.readings.families:
                 method = self.index.classes[key].methods.get(name)
                 for read in self.readings.summary(method, key).reads if method else ():
-                    if read.path[0] == SELF[0] and len(read.path) > 1 and reads_elements(read):
-                        if not self.readings.no_buffer(key, read.path):
-                            found |= self._buffers(read.path)
+                    if read.path[0] != SELF[0] or len(read.path) < 2 or not reads_elements(read):
+                        continue
+                    if not self.readings.no_buffer(key, read.path) and not self._lacking(read):
+                        found |= self._buffers(read.path)
             known = self._handed[name] = frozenset(found)
         return known
 
@@ -254,6 +275,32 @@ class Usage:
 def _holder(path: Path) -> str:
     """The attribute that holds what a path calls, the buffer's stand-in."""
     return next((step for step in reversed(path) if step.isidentifier()), path[0])
+
+
+def _demanded(facts: f.FunctionFacts) -> set[str]:
+    """The attributes of its object without which a method raises at once."""
+    found: set[str] = set()
+    for stmt in facts.body:
+        if isinstance(stmt, f.If) and stmt.body and not stmt.orelse:
+            last = stmt.body[-1]
+            if isinstance(last, f.Exit) and last.kind == "raise":
+                found |= _missing(stmt.test)
+    return found
+
+
+def _missing(test: f.Expr) -> set[str]:
+    """The attributes of ``self`` of which a test asks whether one is missing."""
+    if isinstance(test, f.Group) and test.op == "or":
+        return set().union(*map(_missing, test.parts))
+    if isinstance(test, f.Group) and test.op == "is":
+        first, *rest = test.parts
+        if (
+            isinstance(first, f.Attr)
+            and first.value == f.Name("self")
+            and rest == [f.Const("none")]
+        ):
+            return {first.name}
+    return set()
 
 
 def _receivers(facts: f.FunctionFacts, names: set[str]) -> set[str]:
