@@ -6,7 +6,7 @@
     python -m tests.benchmarks.robbed 0.5.23 --together
 
 A getter is a public function whose name says that it reads and which makes exactly one wait on a
-gate (``gated.py`` finds them without the tool). It is robbed in a copy of the release (``mutants.py``
+gate (``gated.py`` finds them without the tool). A copy of the release robs it (``mutants.py``
 edits it), and the release is upstream. Wanted at the getter: severity high or critical, confidence
 at least medium, origin ``regressed``, and status 1 with ``--origin introduced,regressed,unknown``,
 so that what the release has itself does not count. ``--together`` robs several in one tree, each
