@@ -7,12 +7,13 @@
 
 Each revision is audited with the default settings. A finding is blamed on the fork where its origin
 is ``introduced`` or ``regressed`` and ``since_base`` is empty. The judge knows neither gates nor
-findings: it asks whether some upstream version (a release tag, the merge bases with them and with
-upstream's main line, a release given as folder) has the very same function, by ``ast`` and without
-comments, and whether the commits that ``git blame`` names for its lines are upstream's: contained in
-a release tag or the main line, or of the same subject as one that is. In the other direction a
-finding that is called inherited is doubted where its own line is in no upstream version of the
-function. What the judge cannot settle is left to a person: the truth holds such verdicts.
+findings. It asks whether some upstream version has the very same function, by ``ast`` and without
+comments: a release tag, the merge bases with them and with upstream's main line, a release given as
+folder. It asks further whether the commits that ``git blame`` names for the lines are upstream's:
+contained in a release tag or the main line, of the same numbered subject as one that is, or with a
+number that fits upstream's and no fork's. In the other direction a finding that is called inherited
+is doubted where its own line is in no upstream version of the function. What the judge cannot
+settle is left to a person: the truth has such words.
 
 ``--between`` takes revisions of upstream's main line itself: nothing there is a fork's.
 """
@@ -40,7 +41,7 @@ from tests.benchmarks.audits import CHECKOUT
 RELEASE = re.compile(r"^v\d+\.\d+\.\d+(\.post\d+)?$")
 """Tags of upstream's releases; a fork's own tags have a suffix."""
 
-_NUMBERED = re.compile(r"\(#\d{3,}\)$")
+_NUMBERED = re.compile(r"\(#(\d{3,})\)$")
 
 
 class Git:
@@ -124,7 +125,8 @@ class Upstream:
         self.releases = releases
         self.lines = lines
         self.folders = folders
-        self._contents: dict[str, dict[str, ast.AST]] = {}
+        self._contents: dict[str, str] = {}
+        self._parsed: dict[str, dict[str, ast.AST]] = {}
 
     @cached_property
     def commits(self) -> frozenset[str]:
@@ -141,6 +143,13 @@ class Upstream:
         out = self.git("log", "--format=%s", *self.releases, *self.lines)
         return frozenset(line for line in out.splitlines() if _NUMBERED.search(line))
 
+    @cached_property
+    def numbers(self) -> range:
+        """Numbers of requests that a commit newer than these may bear, by the last of them."""
+        numbers = [int(found[1]) for s in self.subjects if (found := _NUMBERED.search(s))]
+        last = max(numbers, default=0)
+        return range(last // 2, last * 2) if last >= 1000 else range(0)
+
     def versions(self, rev: str) -> list[str]:
         """Where to look: merge bases of a revision first, then releases, the newest first."""
         if self.git is None:
@@ -149,15 +158,13 @@ class Upstream:
         bases = [self.git.maybe("merge-base", rev, ref).strip() for ref in refs]
         return [*dict.fromkeys(filter(None, bases)), *refs, *self.releases[6:]]
 
-    def definitions(
-        self, path: str, versions: Sequence[str]
-    ) -> Iterator[tuple[str, dict[str, ast.AST]]]:
-        """(version, definitions) of each distinct content that a path has upstream."""
+    def contents(self, path: str, versions: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """(version, text) of each distinct content that a path has upstream."""
         package = path[max(path.find("sglang/"), 0) :]
         for name, folder in self.folders.items():
             file = folder / package
             if file.is_file():
-                yield name, functions(file.read_text(encoding="utf-8", errors="replace"))
+                yield name, file.read_text(encoding="utf-8", errors="replace")
         if self.git is None:
             return
         asked = "".join(f"{version}:{path}\n" for version in versions)
@@ -168,8 +175,17 @@ class Upstream:
             if kind == "blob" and blob not in seen:
                 seen.add(blob)
                 if blob not in self._contents:
-                    self._contents[blob] = functions(self.git("cat-file", "blob", blob))
+                    self._contents[blob] = self.git("cat-file", "blob", blob)
                 yield version[:12], self._contents[blob]
+
+    def definitions(
+        self, path: str, versions: Sequence[str]
+    ) -> Iterator[tuple[str, dict[str, ast.AST]]]:
+        """(version, definitions) of each distinct content that a path has upstream."""
+        for version, content in self.contents(path, versions):
+            if content not in self._parsed:
+                self._parsed[content] = functions(content)
+            yield version, self._parsed[content]
 
     def elsewhere(
         self, name: str, path: str, versions: Sequence[str]
@@ -191,7 +207,10 @@ class Upstream:
             return "contained"
         assert self.git is not None
         subject = self.git("log", "-1", "--format=%s", sha).strip()
-        return "same subject" if subject in self.subjects else ""
+        if subject in self.subjects:
+            return "same subject"
+        number = _NUMBERED.search(subject)
+        return "upstream's numbering" if number and int(number[1]) in self.numbers else ""
 
 
 @dataclass(frozen=True)
@@ -242,7 +261,7 @@ def _by_commits(upstream: Upstream, place: Place, state: str) -> Judgement:
         return Judgement("fork", state)
     first, last = place.node.lineno, place.node.end_lineno  # type: ignore[union-attr]
     span = f"-L{first},{last}"
-    out = upstream.git.maybe("blame", "-s", "-l", span, place.rev, "--", place.path)
+    out = upstream.git.maybe("blame", "--root", "-s", "-l", span, place.rev, "--", place.path)
     shas = list(dict.fromkeys(line.split()[0].lstrip("^") for line in out.splitlines()))
     if not shas:
         return Judgement("unsure", f"{state}; nobody is blamed")
@@ -256,11 +275,9 @@ def _by_commits(upstream: Upstream, place: Place, state: str) -> Judgement:
 def _judge_line(upstream: Upstream, place: Place) -> Judgement:
     lines, number = place.source.splitlines(), place.finding["line"]
     line = " ".join(lines[number - 1].split()) if number <= len(lines) else ""
-    for version in place.versions:
-        assert upstream.git is not None
-        content = upstream.git.maybe("show", f"{version}:{place.path}")
+    for version, content in upstream.contents(place.path, place.versions):
         if line and any(" ".join(each.split()) == line for each in content.splitlines()):
-            return Judgement("upstream", f"the same line in {version[:12]}")
+            return Judgement("upstream", f"the same line in {version}")
     return Judgement("fork", "the line is in no upstream version")
 
 
