@@ -413,22 +413,28 @@ def told(entry: dict[str, Any], document: dict[str, Any]) -> str:
     return str(found["origin"])
 
 
-def compare(entries: Sequence[dict[str, Any]], repository: Path, keep: Path) -> int:
-    """Prints each judged finding of the repository whose origin is told otherwise; their count."""
-    wrong = asked = 0
-    for entry in entries:
-        if entry["repository"] != repository.resolve().parent.name:
-            continue
-        asked += 1
-        document = audit(repository, entry["rev"], entry["upstream"], keep)
-        said = told(entry, document)
+def about(entries: Sequence[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
+    """Those of a repository, which has their commit, or of an installed package, by its metadata."""
+    git = Git(folder)
+    if git.maybe("rev-parse", "--git-dir"):
+        return [e for e in entries if e["rev"] and git.maybe("cat-file", "-t", e["rev"])]
+    installed = {path.name.removesuffix(".dist-info") for path in folder.glob("*.dist-info")}
+    return [e for e in entries if not e["rev"] and e["repository"] in installed]
+
+
+def compare(entries: Sequence[dict[str, Any]], folder: Path, keep: Path) -> int:
+    """Prints each judged finding whose origin is told otherwise; their count."""
+    wrong = 0
+    here = about(entries, folder)
+    for entry in here:
+        said = told(entry, audit(folder, entry["rev"], entry["upstream"], keep))
         if said not in entry["right"]:
             wrong += 1
             print(
-                f"{entry['rev'][:10]} {entry['rule']} {entry['symbol']}: {said}, not "
-                f"{' or '.join(entry['right'])}: {entry['why']}"
+                f"{entry['rev'][:10]} {entry['upstream']} {entry['rule']} {entry['symbol']}: {said}, "
+                f"not {' or '.join(entry['right'])}: {entry['why']}"
             )
-    print(f"{asked - wrong} of {asked} as judged by reading")
+    print(f"{len(here) - wrong} of {len(here)} as judged by reading")
     return wrong
 
 
