@@ -375,8 +375,8 @@ def rows_of(
             said = judge(upstream, place)
             wrong = nothing_own or said.whose == "upstream"
             yield Row(rev, finding, said, "wrongly blamed" if wrong else "blamed")
-        elif finding["origin"] == "inherited" and not finding["since_base"]:
-            if finding["category"] == "sync" and own_line(upstream, place):
+        elif finding["origin"] == "inherited" and finding["category"] == "sync":
+            if own_line(upstream, place):
                 said = judge(upstream, place)
                 if said.whose == "fork":
                     yield Row(rev, finding, said, "excused?")
@@ -414,7 +414,7 @@ def told(entry: dict[str, Any], document: dict[str, Any]) -> str:
 
 
 def about(entries: Sequence[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
-    """Those of a repository, which has their commit, or of an installed package, by its metadata."""
+    """Those of a repository that has their commit, or of an installed package, by its metadata."""
     git = Git(folder)
     if git.maybe("rev-parse", "--git-dir"):
         return [e for e in entries if e["rev"] and git.maybe("cat-file", "-t", e["rev"])]
@@ -430,10 +430,8 @@ def compare(entries: Sequence[dict[str, Any]], folder: Path, keep: Path) -> int:
         said = told(entry, audit(folder, entry["rev"], entry["upstream"], keep))
         if said not in entry["right"]:
             wrong += 1
-            print(
-                f"{entry['rev'][:10]} {entry['upstream']} {entry['rule']} {entry['symbol']}: {said}, "
-                f"not {' or '.join(entry['right'])}: {entry['why']}"
-            )
+            head = f"{entry['rev'][:10]} {entry['upstream']} {entry['rule']} {entry['symbol']}"
+            print(f"{head}: {said}, not {' or '.join(entry['right'])}: {entry['why']}")
     print(f"{len(here) - wrong} of {len(here)} as judged by reading")
     return wrong
 
