@@ -697,14 +697,15 @@ def _all_rules(settings: Settings) -> tuple[Rule, ...]:
 def _screen(settings: Settings) -> Screen:
     import shutil
 
-    from auditor.formats.text import Screen
+    from auditor.formats.text import Screen, can_draw
 
     terminal = sys.stdout.isatty()
     colour = settings.color
     if colour is None:
         colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     width = max(40, shutil.get_terminal_size().columns) if terminal else _PIPED_WIDTH
-    return Screen(width, colour, settings.verbose, settings.quiet)
+    encoding = sys.stdout.encoding or "ascii"
+    return Screen(width, colour, settings.verbose, settings.quiet, ascii=not can_draw(encoding))
 
 
 def _cache() -> Path:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
-from auditor import __version__, acceptance, endings, later, timeline
+from auditor import __version__, acceptance, endings, excerpts, later, timeline
 from auditor.beside import Beside
 from auditor.checks import CHECKS
 from auditor.checks.view import Norm, View
@@ -153,7 +153,7 @@ def run(
         read = zip(snapshots, sides.sources, strict=True)
         trees = [(snapshot, sources) for snapshot, sources in read if snapshot.side != "base"]
         served = _served(_scripts(request), rules, trees, around, request.cache, alone=alone)
-    with clock.stage("compare"):
+    with clock.stage("compare", 0, len(sides.sources[0])):
         compared, unread = comparison.result()
         changes = msgspec.structs.replace(
             compared,
@@ -163,15 +163,17 @@ def run(
             history_note=past.note,
         )
     skipped = {*outcome.skipped, *unread, *_unread(snapshots), *served.skipped}
-    with clock.stage("accept"):
+    findings = (*own, *served.findings)
+    with clock.stage("accept", 0, len(findings)):
         trees = list(zip(snapshots, sides.sources, strict=True))
         scope = _scope(trees, rules, around, request.serve, served, skipped)
-        findings = (*own, *served.findings)
         accepted = acceptance.accept(findings, wanted, book, scope)
         shown, hidden = _filter(accepted.findings, request, scope, since)
-    with clock.stage("fixed where"):
+    with clock.stage("fixed where", 0, len(shown)):
         whole = _whole(fork, book, request.cache, alone)
         shown = endings.of_findings(shown, fork, upstream, targets, book, request.cache, whole)
+    with clock.stage("cut out", 0, len(shown)):
+        lines = excerpts.excerpts(shown, trees, scope.read)
     skipped |= {*accepted.skipped}
     return Report(
         tool_version=__version__,
@@ -191,6 +193,7 @@ def run(
         undecided=served.undecided,
         suppressions=accepted.suppressions,
         baseline=accepted.baseline,
+        excerpts=lines,
     )
 
 
@@ -274,10 +277,11 @@ def run_serve(
     if not served.launches and not tables:
         undecided = ("no start of a server was found", *undecided)
     skipped = {*served.skipped, *noted, *_unread((fork, *others))}
-    with clock.stage("accept"):
+    with clock.stage("accept", 0, len(served.findings)):
         scope = _scope(trees, rules, around, request.serve, served, skipped)
         accepted = acceptance.accept(served.findings, wanted, book, scope)
         shown, hidden = _filter(accepted.findings, request, scope, since)
+        lines = excerpts.excerpts(shown, trees, scope.read)
     report = Report(
         tool_version=__version__,
         fork=fork.info(),
@@ -296,6 +300,7 @@ def run_serve(
         undecided=undecided,
         suppressions=accepted.suppressions,
         baseline=accepted.baseline,
+        excerpts=lines,
     )
     return report, found
 
@@ -331,14 +336,14 @@ def run_history(
     def wanted(finding: Finding) -> bool:
         return finding.rule in rules
 
-    with clock.stage("follow"):
+    with clock.stage("follow", 0, len(verdicts)):
         lives = timeline.lifetimes(verdicts, wanted, lowest)
         every = timeline.lifetimes(verdicts, wanted, "low")
     repository = around.repository
     commits = {v.info.ref: v.info.commit for v in verdicts if v.info.commit is not None}
     folders = {v.folder for v in verdicts if v.info.commit is not None}
     if repository is not None and commits:
-        with clock.stage("commits"):
+        with clock.stage("commits", 0, len(lives)):
             if len(folders) == 1:
                 [folder] = folders
                 extracted = {v.info.ref: v.files for v in verdicts}
@@ -540,6 +545,7 @@ def audit_sources(
         timings={},
         launches=served.launches,
         suppressions=accepted.suppressions,
+        excerpts=excerpts.excerpts(accepted.findings, trees, scope.read),
     )
 
 
@@ -725,7 +731,7 @@ def _judge(
     hits: list[tuple[Rule, Hit]] = []
     checked: list[Checked] = []
     rules = [rule for rule in rules if rule.check in CHECKS]
-    with clock.stage("judge"):
+    with clock.stage("judge", 0, len(fork.readings.readings)):
         norms = {name: CHECKS[name].learn(views) for name in sorted({r.check for r in rules})}
         workings.views, workings.norms = views, norms
         elsewhere = Beside(lambda: defects(rules, norms, others), alone=alone)
@@ -741,7 +747,7 @@ def _judge(
     def report_path(side: Side, path: str) -> str:
         return snapshots[side].report_path(path) if side in snapshots else path
 
-    with clock.stage("origin"):
+    with clock.stage("origin", 0, len(hits)):
         unread = [*sides.skipped, *_unread(sides.snapshots)]
         newer = _later_base(sides.snapshots)
         witnesses = Witnesses(fork, others, elsewhere.result(), unread, report_path, newer)
