@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from auditor.tables.terms import (
     ALWAYS,
     NEVER,
     Cases,
+    Conjunction,
     both,
     compare,
     either,
@@ -28,6 +30,9 @@ from auditor.tables.values import FunctionValue
 Kind = Literal["flag", "variable", "model", "platform", "class", "parameter", "other"]
 
 _DEEPEST = 10
+_MOST_TOGETHER = 8
+"""Alternatives of an ``and`` beyond which each part is taken as it is where nothing is set."""
+
 _MOST_RETURNS = 8
 _MOST_ASSIGNED = 4
 
@@ -76,17 +81,32 @@ class Asks:
         self._models: frozenset[str] | None = None
         self._following: list[int] = []
 
-    def guards(self, guards: Sequence[Guard], body: Body, own: Body) -> Cases:
-        """When all tests around a place hold."""
-        found = ALWAYS
-        for test, negated in guards:
-            found = both(found, self.usual(self.read(test, body, own, negated)), found)
+    def guards(self, guards: Sequence[Guard], body: Body, own: Body, inner: Cases) -> Cases:
+        """When all tests around a place hold, and what must hold within it.
+
+        Of the ways past a test the one that is open where nothing is set will do, unless another
+        test closes it.
+        """
+        tests = [self.read(test, body, own, negated) for test, negated in guards]
+        for parts in ([self.usual(cases) for cases in tests], tests):
+            found = inner
+            for cases in parts:
+                found = both(found, cases, found)
+            if found != NEVER:
+                break
         return found
 
     def usual(self, cases: Cases) -> Cases:
-        """Of the ways past a test the one that is open where nothing is set, if there is one."""
+        """The way past a test that is open where nothing is set, if there is one, else all."""
         open_ = [case for case in cases if all(self.absent(term) is True for term in case)]
-        return (min(open_, key=lambda case: (len(case), sorted(case))),) if open_ else cases
+        if not open_:
+            return cases
+
+        def unclear(case: Conjunction) -> tuple[int, int, list[Term]]:
+            others = sum(self.kind(term) not in ("flag", "variable") for term in case)
+            return others, len(case), sorted(case)
+
+        return (min(open_, key=unclear),)
 
     def kind(self, term: Term) -> Kind:
         """What a term is about."""
@@ -122,6 +142,8 @@ class Asks:
             case ast.BoolOp(op=op, values=values):
                 parts = [self.read(value, body, own, negated, depth + 1) for value in values]
                 if isinstance(op, ast.And) is not negated:
+                    if math.prod(map(len, parts)) > _MOST_TOGETHER:
+                        parts = [self.usual(part) for part in parts]
                     found = ALWAYS
                     for part in parts:
                         found = both(found, part, found)
@@ -142,8 +164,7 @@ class Asks:
             case ast.Compare(left=left, ops=ops, comparators=others):
                 sides = [left, *others]
                 pairs: list[ast.expr] = [
-                    ast.Compare(a, [op], [b])
-                    for a, op, b in zip(sides, ops, others, strict=False)
+                    ast.Compare(a, [op], [b]) for a, op, b in zip(sides, ops, others, strict=False)
                 ]
                 return self.read(ast.BoolOp(ast.And(), pairs), body, own, negated, depth + 1)
             case ast.Call(func=ast.Name(id="bool"), args=[inner]):
@@ -163,6 +184,7 @@ class Asks:
         negated: bool,
         depth: int,
     ) -> Cases:
+        """When one comparison holds."""
         value = self.constant(right, body)
         if value is UNKNOWN and not isinstance(op, (ast.In, ast.NotIn)):
             value, left = self.constant(left, body), right
@@ -225,7 +247,7 @@ class Asks:
     def followed(
         self, node: ast.expr, body: Body, own: Body, term: Term, depth: int
     ) -> Cases | None:
-        """The same of what a name, an attribute or a call stands for; None where that is unknown."""
+        """The same of what a name, an attribute or a call stands for; None where it is unknown."""
         if depth >= _DEEPEST or id(node) in self._following:
             return None
         self._following.append(id(node))
@@ -283,6 +305,8 @@ class Asks:
         index = self.code.index(body.module.path)
         assert index is not None
         match node:
+            case ast.Name(id=name) if name in body.assigned and name in body.parameters:
+                return []
             case ast.Name(id=name) if name in body.assigned:
                 return self.assigned(body.assigned[name], body, own, depth)
             case ast.Name(id=name):
@@ -332,6 +356,7 @@ class Asks:
         own: Body,
         depth: int,
     ) -> list[tuple[Cases, ast.expr, Body]]:
+        """What something is that is assigned in these places."""
         if len(rows) > _MOST_ASSIGNED:
             return []
         found: list[tuple[Cases, ast.expr, Body]] = []
@@ -420,7 +445,8 @@ class Asks:
         default: object = UNKNOWN
         match node:
             case ast.Call(
-                func=ast.Attribute(value=ast.Attribute(value=ast.Name(id=owner), attr=name)), args=[]
+                func=ast.Attribute(value=ast.Attribute(value=ast.Name(id=owner), attr=name)),
+                args=[],
             ) if name.isupper():
                 default = self.declared(owner, name, body)
             case ast.Call(func=func, args=[ast.Constant(value=str(name)), *rest]) if (
@@ -441,7 +467,9 @@ class Asks:
             return UNKNOWN
         module = self.code.tree.find(index.imports[owner][0])
         there = self.code.index(module.path) if module is not None else None
-        for body_, values in ((b, b.assigned.get(name, ())) for b in (there.bodies if there else ())):
+        for body_, values in (
+            (b, b.assigned.get(name, ())) for b in (there.bodies if there else ())
+        ):
             for value, _, _ in values:
                 if isinstance(value, ast.Call) and value.args:
                     return self.constant(value.args[0], body_)
@@ -452,8 +480,9 @@ class Asks:
         if term.op not in ("true", "false"):
             return None
         match node:
-            case ast.Call(func=ast.Attribute(value=owner, attr=name)) | ast.Attribute(
-                value=owner, attr=name
+            case (
+                ast.Call(func=ast.Attribute(value=owner, attr=name))
+                | ast.Attribute(value=owner, attr=name)
             ) if name.startswith("is_") and _OF_PLATFORM.search(source(owner)):
                 pass
             case ast.Call(func=ast.Name(id=name), args=[], keywords=[]) if name.startswith("is_"):
@@ -500,14 +529,13 @@ class Asks:
             found: set[str] = set()
             for path in self.code.mentioning(_MODELS.decode()):
                 index = self.code.index(path)
-                for name, rows in index.attributes.items() if index is not None else ():
-                    if name == "hf_config":
-                        owners = {id(row[0].owner) for row in rows}
-                        found |= {
-                            other
-                            for other, theirs in index.attributes.items()
-                            if any(id(row[0].owner) in owners for row in theirs)
-                        }
+                if index is not None:
+                    owners = {id(row[0].owner) for row in index.attributes.get("hf_config", ())}
+                    found |= {
+                        name
+                        for name, rows in index.attributes.items()
+                        if any(id(row[0].owner) in owners for row in rows)
+                    }
             self._models = frozenset(found)
         return self._models
 
@@ -567,7 +595,7 @@ class Asks:
         """Cases with the parameters of a function replaced by what a call gives them."""
         found: list[Cases] = []
         for case in cases:
-            left = (frozenset(t for t in case if self.kind(t) != "parameter"),)
+            left: Cases = (frozenset(t for t in case if self.kind(t) != "parameter"),)
             for term in sorted(t for t in case if self.kind(t) == "parameter"):
                 name = self.asked[term.field].name
                 given, there = _argument(call, callee, name), body

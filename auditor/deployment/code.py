@@ -16,13 +16,19 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 Guard = tuple[ast.expr, bool]
 """A test, and whether it must fail."""
 
+Row = tuple["Body", ast.expr, int, tuple[Guard, ...]]
+"""What something is given: where, the value, its place in a tuple (-1: whole), the tests around."""
+
 _TYPE_TESTS = frozenset({"isinstance", "issubclass", "type", "cast"})
 _EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
 @dataclass(frozen=True, eq=False)
 class Body:
-    """A function with what is nested in it, or a module's top level (``function`` None)."""
+    """A function with what is nested in it, or the top level of a module or class.
+
+    ``function`` is then None.
+    """
 
     module: Module
     owner: ast.ClassDef | None
@@ -77,13 +83,17 @@ class Use:
 
 
 class Index:
-    """The bodies of one module, the uses of each name, and what attributes of objects are given."""
+    """The bodies of one module, the uses of each name, and what attributes are given.
+
+    ``named_values`` are those given by a name as text or a keyword of a function.
+    """
 
     def __init__(self, module: Module) -> None:
         self.module = module
         self.bodies: list[Body] = []
         self.uses: dict[str, list[Use]] = {}
-        self.attributes: dict[str, list[tuple[Body, ast.expr, int, tuple[Guard, ...]]]] = {}
+        self.attributes: dict[str, list[Row]] = {}
+        self.named_values: dict[str, list[Row]] = {}
         self.classes: list[ast.ClassDef] = []
         self.aliases: dict[str, str] = {}
         self.imports: dict[str, tuple[str, str]] = {}
@@ -129,7 +139,8 @@ class Index:
                 self.classes.append(node)
                 for decorator in node.decorator_list:
                     self._expression(decorator, body, guards, None)
-                self._block(node.body, body, node, guards)
+                inside = Body(self.module, node, None) if body.function is None else body
+                self._block(node.body, inside, node, guards)
             case ast.Import() | ast.ImportFrom():
                 for alias in node.names:
                     local = alias.asname or alias.name
@@ -148,9 +159,9 @@ class Index:
             case ast.Match():
                 self._expression(node.subject, body, guards, None)
                 for case in node.cases:
-                    test = _pattern(node.subject, case.pattern)
-                    inside = (*guards, (test, False)) if test is not None else guards
-                    self._block(case.body, body, owner, inside)
+                    matched = _pattern(node.subject, case.pattern)
+                    more = ((matched, False),) if matched is not None else ()
+                    self._block(case.body, body, owner, (*guards, *more))
             case ast.Return():
                 if node.value is not None:
                     self._expression(node.value, body, guards, None)
@@ -204,9 +215,9 @@ class Index:
                 row = (body, value, number, guards)
                 self.attributes.setdefault(part.attr, []).append(row)
             elif isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Constant):
-                if isinstance(part.slice.value, str):
+                if isinstance(part.slice.value, str) and number < 0:
                     row = (body, value, number, guards)
-                    self.attributes.setdefault(part.slice.value, []).append(row)
+                    self.named_values.setdefault(part.slice.value, []).append(row)
 
     def _expression(
         self, node: ast.AST, body: Body, guards: tuple[Guard, ...], inside: ast.Call | None
@@ -220,6 +231,9 @@ class Index:
                     self._expression(arg, body, guards, node)
                 for keyword in keywords:
                     self._expression(keyword.value, body, guards, node)
+                    if keyword.arg and not _last(func)[:1].isupper():
+                        row = (body, keyword.value, -1, guards)
+                        self.named_values.setdefault(keyword.arg, []).append(row)
             case ast.IfExp(test=test, body=then, orelse=orelse):
                 self._expression(test, body, guards, inside)
                 self._expression(then, body, (*guards, (test, False)), inside)
@@ -243,9 +257,11 @@ class Index:
                     self._expression(value, body, guards, inside)
             case ast.Dict(keys=keys, values=values):
                 # A class as a key tells types apart; it makes no object.
-                for part in (*(k for k in keys if not isinstance(k, ast.Name)), *values):
-                    if part is not None:
-                        self._expression(part, body, guards, inside)
+                for key in keys:
+                    if key is not None and not isinstance(key, ast.Name):
+                        self._expression(key, body, guards, inside)
+                for value in values:
+                    self._expression(value, body, guards, inside)
             case ast.Lambda(body=value):
                 self._expression(value, body, guards, inside)
             case ast.expr() | ast.comprehension():
@@ -310,8 +326,16 @@ class Code:
                 yield found
 
     def uses(self, name: str) -> list[Use]:
-        """All uses of a name."""
-        return [use for index in self.indexes(name) for use in index.named(name)]
+        """All uses of a name, in the files of which a line may be one."""
+        used = _used(name)
+        return [
+            use
+            for path in self.mentioning(name)
+            if used.search(self.tree.content(path) or b"")
+            for index in [self.index(path)]
+            if index is not None
+            for use in index.named(name)
+        ]
 
     def subclasses(self, name: str) -> list[tuple[Index, ast.ClassDef]]:
         """The classes that name one among their bases."""
@@ -362,7 +386,24 @@ class Code:
                 there = self.index(module.path)
                 if there is not None and there is not index:
                     return self.function(there, real)
+        for dotted in index.module.stars:
+            module = self.tree.find(dotted)
+            there = self.index(module.path) if module is not None else None
+            if there is not None and there is not index and not there.module.stars:
+                found = self.function(there, name)
+                if found is not None:
+                    return found
         return None
+
+
+def _used(name: str) -> re.Pattern[bytes]:
+    """A line on which a name is called, handed on or kept, or renamed by an import."""
+    word = name.encode()
+    return re.compile(
+        rb"\b%b\(|\b%b as |@.*\b%b\b|[=(]\s*%b\b(?! *:)|\b(?:else|or|return)\s+%b\b"
+        rb"|[\"']\s*:\s*%b\b|^(?!.*\b(?:import|isinstance)\b).*, %b[,)]" % ((word,) * 7),
+        re.MULTILINE,
+    )
 
 
 def leaves(block: Sequence[ast.stmt]) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Sequence
+from typing import Literal
 
 from auditor.deployment.asks import Asked, Asks
-from auditor.deployment.code import Body, Code, FunctionNode, Index, Use
+from auditor.deployment.code import Body, Code, Use
 from auditor.tables.facts import Flag, Term
 from auditor.tables.terms import (
     ALWAYS,
@@ -14,7 +16,6 @@ from auditor.tables.terms import (
     Cases,
     Conjunction,
     both,
-    either,
     opposite,
     possible,
     reduced,
@@ -27,14 +28,17 @@ _DEEPEST = 9
 _WIDEST = 24
 """Places that use one name; a name that more places use says nothing."""
 
-_NEAR = 5
-"""The same for a pool, whose tests on the model stand close to where it is made."""
-
 _MOST = 16
 """Alternatives that are kept."""
 
+_MOST_GIVEN = 6
+"""Places that give a setting its value."""
+
 _STEPS = 900
 """Functions entered for one place."""
+
+
+How = Literal["armed", "made", "run"]
 
 
 class Ways:
@@ -45,7 +49,7 @@ class Ways:
         self.asks = asks
         self.flags = tuple(flags)
         self.steps = 0
-        self._known: dict[tuple[int, Cases, bool], Cases] = {}
+        self._known: dict[tuple[int, Cases, How], Cases] = {}
 
     def armed(self, names: Collection[str]) -> Cases:
         """When a method that puts something in a gate's place is called with it."""
@@ -55,14 +59,14 @@ class Ways:
             for use in self.code.uses(name):
                 if use.call is None or not _gives(use.call) or use.body.name == name:
                     continue
-                here = self.asks.guards(use.guards, use.body, use.body)
-                found.append(self.climb(use.body, here, True, ()))
-        return self.finished(found)
+                here = self.asks.guards(use.guards, use.body, use.body, ALWAYS)
+                found.append(self.climb(use.body, here, "armed", ()))
+        return self.finished([*found, *self.settled(self.joined(found))])
 
-    def made(self, path: str, class_name: str) -> Cases:
+    def made(self, class_name: str) -> Cases:
         """When objects of a class are made."""
         self.steps = 0
-        found = self.constructed(class_name, ALWAYS, False, (), path)
+        found = self.constructed(class_name, ALWAYS, "made", ())
         return self.finished([found]) if found is not None else ALWAYS
 
     def run(self, path: str, qualname: str) -> Cases:
@@ -72,25 +76,66 @@ class Ways:
         for body in index.bodies if index is not None else ():
             if body.name == name and (body.owner.name if body.owner else "") == owner:
                 self.steps = 0
-                return self.finished([self.climb(body, ALWAYS, False, ())])
+                return self.finished([self.climb(body, ALWAYS, "run", ())])
         return ALWAYS
+
+    def settled(self, cases: Cases) -> list[Cases]:
+        """The same where the tree itself gives a setting the value that is asked for.
+
+        A setting that says nothing by default is often settled when the server starts.
+        """
+        found: list[Cases] = []
+        for case in cases:
+            for term in sorted(case):
+                if self.asks.kind(term) == "flag" and self.asks.absent(term) is False:
+                    for when in self.given(term):
+                        more = both(when, (case - {term},), NEVER)
+                        if more != NEVER:
+                            found.append(more)
+        return found
+
+    def given(self, term: Term) -> list[Cases]:
+        """When the tree gives a setting a value that satisfies a term."""
+        names = [n for n, (dest, _) in self.asks.settings.items() if dest == term.field]
+        found: list[Cases] = []
+        for name in names:
+            word = name.encode()
+            given = re.compile(rb"\b%b[\"']?\]?\s*=[^=]" % word)
+            for path in self.code.mentioning(name):
+                if not given.search(self.code.tree.content(path) or b""):
+                    continue
+                index = self.code.index(path)
+                if index is None:
+                    continue
+                rows = [r for r in index.attributes.get(name, ()) if _of_settings(r[0])]
+                for body, value, number, guards in (*index.named_values.get(name, ()), *rows):
+                    if number >= 0 or body.function is None or len(found) >= _MOST_GIVEN:
+                        continue
+                    if not _chosen(value, body):
+                        continue
+                    when = self.asks.satisfied(value, body, body, term, 1)
+                    when = self.asks.guards(guards, body, body, when)
+                    closed = self.closed(when, body)
+                    if closed not in (NEVER, ALWAYS):
+                        found.append(closed)
+        return found
 
     # -- up from a function ----------------------------------------------------------------------
 
-    def climb(self, body: Body, inner: Cases, first: bool, stack: tuple[int, ...]) -> Cases:
+    def climb(self, body: Body, inner: Cases, how: How, stack: tuple[int, ...]) -> Cases:
         """When a function is run, given what must hold within it.
 
-        With ``first`` it is enough to get to settings that a launch has to give: beyond them the
-        tests are those of starting at all.
+        What is ``armed`` is followed to the first settings that a launch has to give: beyond them
+        the tests are those of starting at all. Where something is ``made`` is left with the file.
         """
         if inner == NEVER:
             return NEVER
-        if first and self.decisive(inner):
+        if how == "armed" and self.decisive(inner):
             return inner
         self.steps += 1
-        if body.function is None or len(stack) >= (_DEEPEST if first else _NEAR) or self.steps > _STEPS:
+        if body.function is None or len(stack) >= _DEEPEST or self.steps > _STEPS:
             return inner
-        key = (id(body.function), inner, first)
+        key = (id(body.function), inner, how)
         if key in self._known:
             return self._known[key]
         if id(body.function) in stack:
@@ -98,33 +143,39 @@ class Ways:
         deeper = (*stack, id(body.function))
         found = self.registered(body, inner)
         if found is None:
-            found = self.called(body, inner, first, deeper)
+            found = self.called(body, inner, how, deeper)
         self._known[key] = found
         return found
 
-    def called(self, body: Body, inner: Cases, first: bool, stack: tuple[int, ...]) -> Cases:
+    def called(self, body: Body, inner: Cases, how: How, stack: tuple[int, ...]) -> Cases:
+        """When a function runs by one of its calls."""
         assert body.function is not None
         if body.owner is not None and body.name == "__init__":
-            made = self.constructed(body.owner.name, inner, first, stack, "", body)
+            made = self.constructed(body.owner.name, inner, how, stack, body)
             return inner if made is None else made
-        uses = self.callers(body)
+        uses = self.callers(body, how)
+        if how == "made" and not uses and self.told(inner):
+            return self.closed(inner, body)
         if body.owner is not None and not uses:
-            made = self.constructed(body.owner.name, self.closed(inner, body), first, stack)
+            made = self.constructed(body.owner.name, self.closed(inner, body), how, stack)
             return inner if made is None else made
         if not uses or len(uses) > _WIDEST:
             return self.closed(inner, body)
-        return self.joined([self.through(use, body, inner, first, stack) for use in uses])
+        return self.joined([self.through(use, body, inner, how, stack) for use in uses])
 
     def through(
-        self, use: Use, callee: Body | None, inner: Cases, first: bool, stack: tuple[int, ...]
+        self, use: Use, callee: Body | None, inner: Cases, how: How, stack: tuple[int, ...]
     ) -> Cases:
         """When what stands behind a use of a name runs by it."""
         if callee is not None:
             inner = self.asks.substituted(inner, use.call, callee, use.body, use.body)
-        here = both(self.asks.guards(use.guards, use.body, use.body), inner, inner)
+        here = self.asks.guards(use.guards, use.body, use.body, inner)
+        if use.body.function is None and use.body.owner is not None:
+            made = self.constructed(use.body.owner.name, here, how, stack)
+            return here if made is None else made
         if use.body.function is None:
             return self.kept(use, here)
-        return self.climb(use.body, here, first, stack)
+        return self.climb(use.body, here, how, stack)
 
     def kept(self, use: Use, inner: Cases) -> Cases:
         """When something that is handed on at the top level of a module is taken from there."""
@@ -195,6 +246,11 @@ class Ways:
         """Without open parameters: who calls is not known."""
         return self.asks.substituted(cases, None, body, body, body)
 
+    def told(self, cases: Cases) -> bool:
+        """Whether every alternative says something of the model, the platform or the settings."""
+        kinds = ("flag", "variable", "model", "platform")
+        return all(any(self.asks.kind(term) in kinds for term in case) for case in cases)
+
     def decisive(self, cases: Cases) -> bool:
         """Whether every alternative has something that a launch must give."""
         return all(
@@ -211,9 +267,8 @@ class Ways:
         self,
         name: str,
         inner: Cases,
-        first: bool,
+        how: How,
         stack: tuple[int, ...],
-        path: str = "",
         init: Body | None = None,
     ) -> Cases | None:
         """When objects of a class, or of those that inherit its constructor, are made.
@@ -227,14 +282,14 @@ class Ways:
         found: list[Cases] = []
         if len(uses) <= _WIDEST:
             for use in uses:
-                found.append(self.through(use, init, inner, first, stack))
+                found.append(self.through(use, init, inner, how, stack))
         for _, node in self.code.subclasses(name):
             if node.name == name:
                 continue
             own = next((n for n in node.body if _is_init(n)), None)
             if (init is not None or not uses) and (own is None or _calls_super(own)):
                 open_left = inner if own is None or init is None else self.closed(inner, init)
-                below = self.constructed(node.name, open_left, first, (*stack, id(node)))
+                below = self.constructed(node.name, open_left, how, (*stack, id(node)))
                 if below is not None:
                     found.append(below)
         return self.joined(found) if found else None
@@ -246,10 +301,14 @@ class Ways:
             return False
         return not use.attribute or use.call is not None
 
-    def callers(self, body: Body) -> list[Use]:
-        """The uses of a function or method."""
+    def callers(self, body: Body, how: How) -> list[Use]:
+        """The uses of a function or method; of what is made those in the same file."""
         assert body.function is not None
         name = body.function.name
+        if how == "made" or (how == "run" and body.owner is not None):
+            index = self.code.index(body.module.path)
+            found = index.named(name) if index is not None else []
+            return [use for use in found if use.body.function is not body.function]
         if body.owner is None:
             return [
                 use
@@ -296,6 +355,19 @@ class Ways:
             return True
         named = [local for local, (_, real) in index.imports.items() if real == body.function.name]
         return isinstance(use.node, ast.Name) and use.node.id in named
+
+
+def _of_settings(body: Body) -> bool:
+    """Whether a function is of the settings, or is handed them."""
+    owner = body.owner.name if body.owner is not None else ""
+    return owner == "ServerArgs" or "server_args" in body.parameters
+
+
+def _chosen(value: ast.expr, body: Body) -> bool:
+    """Whether a value is written out somewhere, and not only handed through."""
+    if isinstance(value, ast.Name):
+        return any(_chosen(v, body) for v, *_ in body.assigned.get(value.id, ()) if v is not value)
+    return isinstance(value, (ast.Constant, ast.IfExp))
 
 
 def tidy(found: Sequence[Cases]) -> Cases:
@@ -349,5 +421,3 @@ def _calls_super(node: ast.stmt) -> bool:
         and inner.func.attr == "__init__"
         for inner in ast.walk(node)
     )
-
-
