@@ -105,6 +105,11 @@ _OPTIONS: dict[str, Callable[[F], F]] = {
     "no_suppress": click.option(
         "--no-suppress", is_flag=True, help="Give '# audit: ignore' comments no effect."
     ),
+    "reachable": click.option(
+        "--reachable",
+        is_flag=True,
+        help="Leave out what no launch of this deployment turns on.",
+    ),
     "output": click.option(
         "-o",
         "--output",
@@ -650,6 +655,7 @@ def _request(settings: Settings) -> AuditRequest:
         since=settings.since,
         baseline=settings.baseline,
         comments=settings.comments,
+        reachable=settings.reachable,
         ignores=settings.ignores,
     )
 

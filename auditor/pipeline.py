@@ -15,12 +15,14 @@ from auditor import __version__, acceptance, endings, excerpts, later, timeline
 from auditor.beside import Beside
 from auditor.checks import CHECKS
 from auditor.checks.view import Norm, View
+from auditor.deployment.needs import Needs, Place, needs_of
 from auditor.errors import UsageProblem
 from auditor.model import (
     CONFIDENCES,
     ChangeSet,
     Checked,
     Confidence,
+    Deployment,
     Finding,
     Hit,
     Launch,
@@ -29,6 +31,7 @@ from auditor.model import (
     Report,
     Side,
     Skipped,
+    Symbol,
     Timeline,
 )
 from auditor.newcallers import pointed
@@ -60,6 +63,7 @@ from auditor.views import Sides
 from auditor.witnesses import Witnesses, defects
 
 if TYPE_CHECKING:
+    from auditor.deployment.join import Launches
     from auditor.drift.facts import Drift
     from auditor.tables.facts import Tables
 
@@ -73,8 +77,9 @@ class AuditRequest(msgspec.Struct, frozen=True):
 
     ``upstream`` None is a UsageProblem that names the closest tag. ``origins`` empty means all.
     ``cache`` None keeps nothing beyond the run. ``since`` is a revision of the fork: only findings
-    in what changed since. ``comments`` False gives suppressions in comments no effect. ``instead``
-    are contents that count in the place of files on disk, by full path: what an edit would lead to.
+    in what changed since. ``comments`` False gives suppressions in comments no effect.
+    ``reachable`` leaves out what no launch turns on. ``instead`` are contents that count in the
+    place of files on disk, by full path: what an edit would lead to.
     """
 
     root: Path
@@ -94,6 +99,7 @@ class AuditRequest(msgspec.Struct, frozen=True):
     baseline: Path | None = None
     comments: bool = True
     ignores: tuple[ignores.Ignore, ...] = ()
+    reachable: bool = False
     instead: Mapping[Path, bytes] = {}
 
 
@@ -163,7 +169,7 @@ def run(
             history_note=past.note,
         )
     skipped = {*outcome.skipped, *unread, *_unread(snapshots), *served.skipped}
-    findings = (*own, *served.findings)
+    findings = (*_deployed(own, outcome.needs, served), *served.findings)
     with clock.stage("accept", 0, len(findings)):
         trees = list(zip(snapshots, sides.sources, strict=True))
         scope = _scope(trees, rules, around, request.serve, served, skipped)
@@ -528,7 +534,8 @@ def audit_sources(
     compared = trees[:1] if upstream is None else trees
     scope = _scope(compared, book.rules, around, Scripts(), served, skipped)
     wanted = acceptance.Wanted(ignores=ignores.of_example(fork.get("audit.toml", "")))
-    accepted = acceptance.accept((*outcome.findings, *served.findings), wanted, book, scope)
+    findings = (*_deployed(outcome.findings, outcome.needs, served), *served.findings)
+    accepted = acceptance.accept(findings, wanted, book, scope)
     return Report(
         tool_version=__version__,
         fork=mine.info(),
@@ -599,7 +606,10 @@ class _Clock:
 
 
 class Served(msgspec.Struct, frozen=True):
-    """What reading and judging the launches gave, before any filter; paths are report paths."""
+    """What reading and judging the launches gave, before any filter; paths are report paths.
+
+    ``given`` are the launches in the terms of their tree, None where there are none.
+    """
 
     findings: tuple[Finding, ...] = ()
     checked: tuple[Checked, ...] = ()
@@ -609,6 +619,7 @@ class Served(msgspec.Struct, frozen=True):
     note: str = ""
     silent: tuple[str, ...] = ()
     judged: bool = False
+    given: Launches | None = None
 
 
 def _served(
@@ -640,6 +651,8 @@ def _served(
     where = serving.places(scripts, found, around)
     findings, checked, unread = serving.judge(mine, found.launches, trees, where)
     notes = serving.unread_tables(trees) if found.launches else ()
+    from auditor.deployment.join import Launches
+
     return Served(
         tuple(findings),
         tuple(checked),
@@ -648,6 +661,7 @@ def _served(
         note=note,
         silent=tuple(found.silent),
         judged=True,
+        given=Launches.of(found.launches, trees[0].tables.flags, where),
     )
 
 
@@ -689,11 +703,15 @@ def _tables(
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What judging the sides gave, before any filter; paths are report paths."""
+    """What judging the sides gave, before any filter; paths are report paths.
+
+    ``needs`` are the conditions of the findings' symbols.
+    """
 
     findings: tuple[Finding, ...]
     checked: tuple[Checked, ...]
     skipped: tuple[Skipped, ...]
+    needs: tuple[tuple[Symbol, Needs], ...] = ()
 
 
 def _judged(
@@ -752,14 +770,66 @@ def _judge(
         newer = _later_base(sides.snapshots)
         witnesses = Witnesses(fork, others, elsewhere.result(), unread, report_path, newer)
         blamed = [(rule, hit, blame(*witnesses(hit))) for rule, hit in hits]
-        findings = triage(pointed(blamed, fork, norms, witnesses), report_path)
+        blamed = pointed(blamed, fork, norms, witnesses)
+        findings = triage(blamed, report_path)
     placed = tuple(_placed(row, report_path) for row in checked)
     deep = (
         Skipped(view.side, report_path(view.side, path), "analyse", f"{name}: nested too deeply")
         for view in views
         for path, name in sorted(view.readings.evaluator.too_deep)
     )
-    return Outcome(tuple(findings), placed, (*sides.skipped, *deep))
+    with clock.stage("conditions"):
+        needs = _needs(fork, [hit for _, hit, _ in blamed], report_path)
+    return Outcome(tuple(findings), placed, (*sides.skipped, *deep), needs)
+
+
+def _needs(
+    fork: View, hits: Sequence[Hit], report_path: Callable[[Side, str], str]
+) -> tuple[tuple[Symbol, Needs], ...]:
+    """The conditions of the places of hits, in the fork's tree."""
+    places = {hit.where.symbol: _place(fork, hit) for hit in hits}
+    if not places:
+        return ()
+
+    def path_of(path: str) -> str:
+        return report_path("fork", path)
+
+    sources = fork.sources
+    found = needs_of(sources, sources.get, fork.readings.arming, places.values(), path_of)
+    return tuple(
+        (msgspec.structs.replace(symbol, path=path_of(symbol.path)), found[place])
+        for symbol, place in places.items()
+    )
+
+
+def _place(fork: View, hit: Hit) -> Place:
+    """Where a hit is; code outside of the pools is about the pool that the evidence names."""
+    where = hit.where.symbol
+    shown = [(e.path, e.symbol) for e in hit.evidence if e.side == "fork"]
+    for path, qualname in ((where.path, where.qualname), *shown):
+        key = (path, qualname.rpartition(".")[0])
+        if key in fork.readings.families:
+            names = tuple(name for _, name in fork.index.classes[key].mro)
+            return Place(where.path, where.qualname, names)
+    return Place(where.path, where.qualname)
+
+
+def _deployed(
+    findings: Sequence[Finding], needs: Sequence[tuple[Symbol, Needs]], served: Served
+) -> Iterator[Finding]:
+    """The findings with what this deployment makes of each."""
+    known = dict(needs)
+    for finding in findings:
+        found = known.get(finding.hit.where.symbol)
+        if found is None:
+            yield finding
+        else:
+            ours = (
+                served.given.deployment(found)
+                if served.given is not None
+                else Deployment("no-launch", found.conditions())
+            )
+            yield msgspec.structs.replace(finding, deployment=ours)
 
 
 def _placed(row: Checked, report_path: Callable[[Side, str], str]) -> Checked:
@@ -777,7 +847,12 @@ def _filter(
 ) -> tuple[list[Finding], dict[str, int]]:
     lowest = CONFIDENCES.index(request.min_confidence)
     shown: list[Finding] = []
-    hidden: dict[str, list[Finding]] = {"min-confidence": [], "origin": [], "since": []}
+    hidden: dict[str, list[Finding]] = {
+        "min-confidence": [],
+        "origin": [],
+        "since": [],
+        "reachable": [],
+    }
     for finding in findings:
         if CONFIDENCES.index(finding.hit.confidence) > lowest:
             hidden["min-confidence"].append(finding)
@@ -785,6 +860,8 @@ def _filter(
             hidden["origin"].append(finding)
         elif since and not since.holds(finding.hit.where, scope.in_tree):
             hidden["since"].append(finding)
+        elif request.reachable and finding.deployment and finding.deployment.state == "off":
+            hidden["reachable"].append(finding)
         else:
             shown.append(finding)
     return shown, hidden_counts(hidden)
