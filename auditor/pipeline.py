@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from auditor import __version__, acceptance, endings, timeline
+from auditor import __version__, acceptance, endings, excerpts, timeline
 from auditor.beside import Beside
 from auditor.checks import CHECKS
 from auditor.checks.view import Norm, View
@@ -164,6 +164,8 @@ def run(
     with clock.stage("fixed where"):
         whole = _whole(fork, book, request.cache, alone)
         shown = endings.of_findings(shown, fork, upstream, targets, book, request.cache, whole)
+    with clock.stage("cut out"):
+        lines = excerpts.excerpts(shown, trees, scope.read)
     skipped |= {*accepted.skipped}
     return Report(
         tool_version=__version__,
@@ -183,6 +185,7 @@ def run(
         undecided=served.undecided,
         suppressions=accepted.suppressions,
         baseline=accepted.baseline,
+        excerpts=lines,
     )
 
 
@@ -232,6 +235,7 @@ def run_serve(
         scope = _scope(trees, rules, around, request.serve, served, skipped)
         accepted = acceptance.accept(served.findings, wanted, book, scope)
         shown, hidden = _filter(accepted.findings, request, scope, since)
+        lines = excerpts.excerpts(shown, trees, scope.read)
     report = Report(
         tool_version=__version__,
         fork=fork.info(),
@@ -250,6 +254,7 @@ def run_serve(
         undecided=undecided,
         suppressions=accepted.suppressions,
         baseline=accepted.baseline,
+        excerpts=lines,
     )
     return report, found
 
@@ -494,6 +499,7 @@ def audit_sources(
         timings={},
         launches=served.launches,
         suppressions=accepted.suppressions,
+        excerpts=excerpts.excerpts(accepted.findings, trees, scope.read),
     )
 
 

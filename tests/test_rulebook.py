@@ -15,12 +15,13 @@ PAGE = """\
 id: own-rule
 category: sync
 title: A rule of one's own
+effect: nothing happens
 severity: low
 confidence: medium
 check: sibling-gates
 params:
   shape: ungated
-why: because
+why: "In production: it stops."
 fix: change it
 valid:
   - x = 1
@@ -115,7 +116,7 @@ def test_digest_follows_content_and_nothing_else(tmp_path: Path) -> None:
         write(folder, "sync/own-rule.yaml", PAGE)
     assert rulebook.load([first]).digest == rulebook.load([second]).digest
     assert rulebook.load([first]).digest != rulebook.load().digest
-    write(second, "sync/own-rule.yaml", PAGE.replace("because", "because of that"))
+    write(second, "sync/own-rule.yaml", PAGE.replace("it stops", "it goes on"))
     assert rulebook.load([first]).digest != rulebook.load([second]).digest
     write(second, "sync/own-rule.yaml", PAGE)
     write(second, "vocab/own.yaml", "write_verbs: [stash]\n")
@@ -167,8 +168,8 @@ def test_example_forms(tmp_path: Path) -> None:
     [
         ("fix: change it", "fix: change it\nfixx: twice", "`fixx`"),
         ("fix: change it\n", "", "`fix`"),
-        ("why: because", "why: 3", "at `why`"),
-        ("why: because", 'why: ""', "at `why`"),
+        ('why: "In production: it stops."', "why: 3", "at `why`"),
+        ('why: "In production: it stops."', 'why: ""', "at `why`"),
         ("severity: low", "severity: awful", "at `severity`"),
         ("confidence: medium", "confidence: sure", "at `confidence`"),
         ("check: sibling-gates", "check: sibling-gatez", "at `check`"),

@@ -27,6 +27,7 @@ Shape = Literal[
 class Sibling:
     """A reader that waits: where, on which side, before which read, on which gate.
 
+    ``line`` is that of the wait.
     ``root`` is the attribute of its object, ``inner`` the buffer of the object held there.
     """
 
@@ -63,3 +64,15 @@ class Gap:
     callers: tuple[Place, ...] = ()
     detail: str = ""
     waits: tuple[int, ...] = ()
+
+
+def nearness(gap: Gap, sibling: Sibling) -> tuple[bool, bool, bool, int]:
+    """How near a sibling is to a read, the least first: class, file, buffer, and lines between."""
+    here, there = gap.function, sibling.path
+    owner = here.facts.qualname.rpartition(".")[0]
+    return (
+        there != here.path or sibling.symbol.rpartition(".")[0] != owner,
+        there != here.path,
+        sibling.root not in gap.roots,
+        abs(sibling.line - gap.line),
+    )

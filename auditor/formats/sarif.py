@@ -413,6 +413,8 @@ def _unlisted(finding: Finding) -> Rule:
         id=finding.rule,
         category=finding.category,
         title=finding.rule,
+        effect=finding.effect,
+        means=finding.means,
         severity=finding.severity,
         confidence=finding.hit.confidence,
         check="sibling-gates",

@@ -136,7 +136,20 @@ def triage(
             confidence=capped(hit.confidence, rule.confidence),
         )
         severity = lowered(rule.severity, hit.reach)
-        found.append(Finding(rule.id, rule.category, severity, placed, mark, origin, why, fixed_in))
+        found.append(
+            Finding(
+                rule.id,
+                rule.category,
+                severity,
+                placed,
+                mark,
+                origin,
+                why,
+                fixed_in,
+                effect=rule.effect,
+                means=rule.means,
+            )
+        )
     return sorted(found, key=lambda f: (SEVERITIES.index(f.severity), f.hit.where, f.rule))
 
 

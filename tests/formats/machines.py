@@ -89,6 +89,8 @@ def _page(name: str, severity: str, shape: str, title: str, references: tuple[st
         id=name,
         category="sync",
         title=title,
+        effect="garbled answers, no error",
+        means=f"{name} hurts under load.",
         severity=severity,
         confidence="high" if severity == "high" else "medium",
         check="sibling-gates",
