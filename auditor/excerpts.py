@@ -70,11 +70,12 @@ class _Files:
         return (self.script(path) or b"") if side == "fork" else b""
 
     def elsewhere(self, side: Side, path: str) -> str:
-        """The report path on another side of a file of the fork; empty where it has none."""
+        """The report path on another side of a file of the fork; empty for none and the same."""
         inner = self._report_paths(0).get(path)
         for snapshot, sources in self.trees[1:]:
             if snapshot.side == side and inner is not None and inner in sources:
-                return snapshot.report_path(inner)
+                same = sources[inner] == self.trees[0][1][inner]
+                return "" if same else snapshot.report_path(inner)
         return ""
 
     def _report_paths(self, number: int) -> dict[str, str]:
@@ -199,8 +200,7 @@ def _block(lines: Sequence[str], at: int, symbol: str) -> tuple[int, int] | None
     while first + 1 < len(lines) and lines[first].lstrip().startswith("@"):
         first += 1
     for start in range(first, -1, -1):
-        head = _HEAD.match(lines[start])
-        if head is not None and head[2] == name:
+        if _head(lines[start], name) is not None:
             end = _end_of_block(lines, start)
             if end > at:
                 return min(start, at), end
@@ -212,14 +212,19 @@ def _definition(lines: Sequence[str], symbol: str) -> tuple[int, int] | None:
     start, end, inside = 0, len(lines), -1
     for name in symbol.split("."):
         for number in range(start, end):
-            head = _HEAD.match(lines[number])
-            if head is not None and head[2] == name and len(head[1]) > inside:
-                start, end = number, _end_of_block(lines, number)
-                inside = len(head[1])
+            indent = _head(lines[number], name)
+            if indent is not None and indent > inside:
+                start, end, inside = number, _end_of_block(lines, number), indent
                 break
         else:
             return None
     return start, end
+
+
+def _head(line: str, name: str) -> int | None:
+    """The indentation of the definition of that name which a line begins."""
+    head = _HEAD.match(line) if name in line else None
+    return len(head[1]) if head is not None and head[2] == name else None
 
 
 def _end_of_block(lines: Sequence[str], start: int) -> int:

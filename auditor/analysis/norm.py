@@ -77,16 +77,17 @@ def is_gated_reader(readings: Readings, reading: Reading) -> bool:
 
 def sibling_of(side: Side, readings: Readings, reading: Reading) -> Sibling:
     """A gated reading as evidence: the line is that of the wait."""
-    facts = reading.function.facts
+    function, line = reading.function, wait_line(readings, reading)
     return Sibling(
         side,
-        reading.function.path,
-        facts.qualname,
-        wait_line(readings, reading),
+        function.path,
+        function.facts.qualname,
+        line,
         reading.root,
         reading.gate,
-        facts.name,
+        function.facts.name,
         inner_name(reading.read.path),
+        line != function.line_of(reading.read.line),
     )
 
 

@@ -133,7 +133,7 @@ def _fix(gap: Gap) -> str:
 
 
 def _evidence(gap: Gap) -> tuple[Evidence, ...]:
-    """The method's own waits, its siblings' waits and then what calls or hands over."""
+    """The method's own waits, its siblings' waits and then what calls, hands over or disarms."""
     facts = gap.function.facts
     when = "only after the read" if gap.shape == "late" else "on some paths only"
     note = f"waits on {_short(gap.gate)} here, {when}"
@@ -141,7 +141,8 @@ def _evidence(gap: Gap) -> tuple[Evidence, ...]:
     waits: dict[tuple[str, str], Evidence] = {}
     for sibling in _nearest(gap):
         gate = _short(sibling.gate)
-        then = "first" if gate == sibling.root else f"before it reads {sibling.root}"
+        same = sibling.root in (gate, *gap.roots)
+        then = "first" if same else f"before it reads {sibling.root}"
         piece = Evidence(
             sibling.path,
             sibling.line,
@@ -153,6 +154,9 @@ def _evidence(gap: Gap) -> tuple[Evidence, ...]:
         waits.setdefault((sibling.path, sibling.symbol), piece)
     note = "waits only if it is given the gate" if gap.shape == "optional" else "calls it"
     others = [Evidence(p.path, p.line, p.qualname, note) for p in gap.callers]
+    if gap.disarmed is not None:
+        note = f"gives {_listed(gap.roots)} None for a gate: its own is void"
+        others.append(Evidence(gap.disarmed.path, gap.disarmed.line, gap.disarmed.qualname, note))
     room = max(1, _MOST_EVIDENCE - len(own) - len(others))
     found = (*own, *list(waits.values())[:room], *others)
     return tuple(dict.fromkeys(found))[:_MOST_EVIDENCE]

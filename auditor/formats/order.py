@@ -54,6 +54,8 @@ def place(finding: Finding) -> tuple[str, int, int, str, str]:
 
 def origin(finding: Finding) -> str:
     """Where a finding came from, in words."""
+    if finding.since_base:
+        return f"came with upstream's code after {finding.since_base}"
     if finding.origin == "fixed-upstream":
         return f"fixed upstream in {finding.fixed_in}" if finding.fixed_in else "fixed upstream"
     fixed = f", fixed in {finding.fixed_in}" if finding.fixed_in else ""
