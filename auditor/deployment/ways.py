@@ -1,0 +1,353 @@
+"""Follows a place of the tree back to the settings under which it runs."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from auditor.deployment.asks import Asked, Asks
+from auditor.deployment.code import Body, Code, FunctionNode, Index, Use
+from auditor.tables.facts import Flag, Term
+from auditor.tables.terms import (
+    ALWAYS,
+    NEVER,
+    Cases,
+    Conjunction,
+    both,
+    either,
+    opposite,
+    possible,
+    reduced,
+    simplest,
+)
+
+_DEEPEST = 9
+"""Calls from a place up to where settings are asked for; 0.5.23 needs six."""
+
+_WIDEST = 24
+"""Places that use one name; a name that more places use says nothing."""
+
+_NEAR = 5
+"""The same for a pool, whose tests on the model stand close to where it is made."""
+
+_MOST = 16
+"""Alternatives that are kept."""
+
+_STEPS = 900
+"""Functions entered for one place."""
+
+
+class Ways:
+    """The conditions of places of one tree: alternatives of terms."""
+
+    def __init__(self, code: Code, asks: Asks, flags: Iterable[Flag]) -> None:
+        self.code = code
+        self.asks = asks
+        self.flags = tuple(flags)
+        self.steps = 0
+        self._known: dict[tuple[int, Cases, bool], Cases] = {}
+
+    def armed(self, names: Collection[str]) -> Cases:
+        """When a method that puts something in a gate's place is called with it."""
+        found: list[Cases] = []
+        self.steps = 0
+        for name in sorted(names):
+            for use in self.code.uses(name):
+                if use.call is None or not _gives(use.call) or use.body.name == name:
+                    continue
+                here = self.asks.guards(use.guards, use.body, use.body)
+                found.append(self.climb(use.body, here, True, ()))
+        return self.finished(found)
+
+    def made(self, path: str, class_name: str) -> Cases:
+        """When objects of a class are made."""
+        self.steps = 0
+        found = self.constructed(class_name, ALWAYS, False, (), path)
+        return self.finished([found]) if found is not None else ALWAYS
+
+    def run(self, path: str, qualname: str) -> Cases:
+        """When a function that is no method of a pool runs."""
+        index = self.code.index(path)
+        owner, _, name = qualname.rpartition(".")
+        for body in index.bodies if index is not None else ():
+            if body.name == name and (body.owner.name if body.owner else "") == owner:
+                self.steps = 0
+                return self.finished([self.climb(body, ALWAYS, False, ())])
+        return ALWAYS
+
+    # -- up from a function ----------------------------------------------------------------------
+
+    def climb(self, body: Body, inner: Cases, first: bool, stack: tuple[int, ...]) -> Cases:
+        """When a function is run, given what must hold within it.
+
+        With ``first`` it is enough to get to settings that a launch has to give: beyond them the
+        tests are those of starting at all.
+        """
+        if inner == NEVER:
+            return NEVER
+        if first and self.decisive(inner):
+            return inner
+        self.steps += 1
+        if body.function is None or len(stack) >= (_DEEPEST if first else _NEAR) or self.steps > _STEPS:
+            return inner
+        key = (id(body.function), inner, first)
+        if key in self._known:
+            return self._known[key]
+        if id(body.function) in stack:
+            return NEVER
+        deeper = (*stack, id(body.function))
+        found = self.registered(body, inner)
+        if found is None:
+            found = self.called(body, inner, first, deeper)
+        self._known[key] = found
+        return found
+
+    def called(self, body: Body, inner: Cases, first: bool, stack: tuple[int, ...]) -> Cases:
+        assert body.function is not None
+        if body.owner is not None and body.name == "__init__":
+            made = self.constructed(body.owner.name, inner, first, stack, "", body)
+            return inner if made is None else made
+        uses = self.callers(body)
+        if body.owner is not None and not uses:
+            made = self.constructed(body.owner.name, self.closed(inner, body), first, stack)
+            return inner if made is None else made
+        if not uses or len(uses) > _WIDEST:
+            return self.closed(inner, body)
+        return self.joined([self.through(use, body, inner, first, stack) for use in uses])
+
+    def through(
+        self, use: Use, callee: Body | None, inner: Cases, first: bool, stack: tuple[int, ...]
+    ) -> Cases:
+        """When what stands behind a use of a name runs by it."""
+        if callee is not None:
+            inner = self.asks.substituted(inner, use.call, callee, use.body, use.body)
+        here = both(self.asks.guards(use.guards, use.body, use.body), inner, inner)
+        if use.body.function is None:
+            return self.kept(use, here)
+        return self.climb(use.body, here, first, stack)
+
+    def kept(self, use: Use, inner: Cases) -> Cases:
+        """When something that is handed on at the top level of a module is taken from there."""
+        name = _constant_of(use.inside)
+        if name is None:
+            text = ast.unparse(use.node)
+        else:
+            found = self.by_name(use.inside, name)
+            if found is not None:
+                return both(inner, found, inner)
+            text = f"{ast.unparse(use.node)} as {name}"
+        field = f"? {text}"
+        place = (use.body.module.path, use.node.lineno)
+        self.asks.asked.setdefault(field, Asked("other", text, *place))
+        return both(inner, (frozenset([Term(field, "true")]),), inner)
+
+    def registered(self, body: Body, inner: Cases) -> Cases | None:
+        """When a function runs that a decorator registers under a name."""
+        assert body.function is not None
+        for decorator in body.function.decorator_list:
+            name = _constant_of(decorator)
+            if name is not None:
+                found = self.by_name(decorator, name)
+                if found is not None:
+                    return both(self.closed(inner, body), found, inner)
+        return None
+
+    def by_name(self, call: ast.expr | None, name: str) -> Cases | None:
+        """The setting that chooses what a call registers: the one that the call is named for."""
+        told = ast.unparse(call.func).lower() if isinstance(call, ast.Call) else ""
+        named = [flag for flag in self.flags if flag.takes_value and flag.dest in told]
+        if not named:
+            return None
+        flag = max(named, key=lambda row: len(row.dest))
+        dest, default = self.asks.settings.get(flag.dest, (flag.dest, None))
+        self.asks.asked.setdefault(dest, Asked("flag", dest, flag.path, flag.line, default))
+        return (frozenset([Term(dest, "==", (repr(name),))]),)
+
+    def finished(self, parts: Sequence[Cases]) -> Cases:
+        """One of these, with what no caller told as what it is: not understood."""
+        found = []
+        for part in parts:
+            for case in part:
+                left = {t for t in case if self.asks.kind(t) != "parameter"}
+                for term in case - left:
+                    asked = self.asks.asked[term.field]
+                    field = f"? {asked.name}"
+                    place = (asked.path, asked.line)
+                    self.asks.asked.setdefault(field, Asked("other", asked.name, *place))
+                    left.add(Term(field, term.op, term.values))
+                found.append((frozenset(left),))
+        return self.joined(found)
+
+    def joined(self, parts: Sequence[Cases]) -> Cases:
+        """Where one holds; with less said of each where they are too many."""
+        found = tidy(parts)
+        for kept in (("flag", "variable", "model", "platform", "parameter"), ("flag", "variable")):
+            if len(found) <= _MOST:
+                break
+            told = [
+                frozenset(t for t in c if self.asks.kind(t) in kept and not self.asks.absent(t))
+                for c in found
+            ]
+            found = tidy([tuple(told)])
+        return found[:_MOST]
+
+    def closed(self, cases: Cases, body: Body) -> Cases:
+        """Without open parameters: who calls is not known."""
+        return self.asks.substituted(cases, None, body, body, body)
+
+    def decisive(self, cases: Cases) -> bool:
+        """Whether every alternative has something that a launch must give."""
+        return all(
+            any(
+                self.asks.kind(term) in ("flag", "variable") and self.asks.absent(term) is False
+                for term in case
+            )
+            for case in cases
+        )
+
+    # -- who uses what ---------------------------------------------------------------------------
+
+    def constructed(
+        self,
+        name: str,
+        inner: Cases,
+        first: bool,
+        stack: tuple[int, ...],
+        path: str = "",
+        init: Body | None = None,
+    ) -> Cases | None:
+        """When objects of a class, or of those that inherit its constructor, are made.
+
+        None where nothing makes any.
+        """
+        if id(name) in stack or len(stack) >= _DEEPEST:
+            return NEVER
+        uses = [use for use in self.code.uses(name) if self.makes(use, name)]
+        uses = [use for use in uses if use.body.function is not None] or uses
+        found: list[Cases] = []
+        if len(uses) <= _WIDEST:
+            for use in uses:
+                found.append(self.through(use, init, inner, first, stack))
+        for _, node in self.code.subclasses(name):
+            if node.name == name:
+                continue
+            own = next((n for n in node.body if _is_init(n)), None)
+            if (init is not None or not uses) and (own is None or _calls_super(own)):
+                open_left = inner if own is None or init is None else self.closed(inner, init)
+                below = self.constructed(node.name, open_left, first, (*stack, id(node)))
+                if below is not None:
+                    found.append(below)
+        return self.joined(found) if found else None
+
+    def makes(self, use: Use, name: str) -> bool:
+        """Whether a use of a class's name may make an object: no type test, no own method."""
+        owner = use.body.owner
+        if owner is not None and owner.name == name:
+            return False
+        return not use.attribute or use.call is not None
+
+    def callers(self, body: Body) -> list[Use]:
+        """The uses of a function or method."""
+        assert body.function is not None
+        name = body.function.name
+        if body.owner is None:
+            return [
+                use
+                for use in self.code.uses(name)
+                if use.body.function is not body.function and self.means(use, body)
+            ]
+        family = self.family(body)
+        words = [word.encode() for word in family]
+        near = [
+            path
+            for path in self.code.mentioning(name)
+            if any(word in (self.code.tree.content(path) or b"") for word in words)
+        ]
+        uses: list[Use] = []
+        for path in near if len(near) <= _WIDEST else ():
+            index = self.code.index(path)
+            for use in index.named(name) if index is not None else ():
+                if not use.attribute or use.body.function is body.function:
+                    continue
+                receiver = use.receiver
+                if isinstance(receiver, ast.Name) and receiver.id == "self":
+                    if use.body.owner is None or use.body.owner.name not in family:
+                        continue
+                uses.append(use)
+        return uses
+
+    def family(self, body: Body) -> set[str]:
+        """The names of a method's class, its bases and those below it."""
+        assert body.owner is not None
+        index = self.code.index(body.module.path)
+        assert index is not None
+        found = {node.name for _, node in self.code.lineage(index, body.owner)}
+        found |= {node.name for _, node in self.code.subclasses(body.owner.name)}
+        return found
+
+    def means(self, use: Use, body: Body) -> bool:
+        """Whether a name can be that function: defined here, or imported from its module."""
+        index = self.code.index(use.body.module.path)
+        assert index is not None and body.function is not None
+        if use.attribute:
+            receiver = use.receiver
+            return isinstance(receiver, ast.Name) and receiver.id in index.imports
+        if use.body.module is body.module:
+            return True
+        named = [local for local, (_, real) in index.imports.items() if real == body.function.name]
+        return isinstance(use.node, ast.Name) and use.node.id in named
+
+
+def tidy(found: Sequence[Cases]) -> Cases:
+    """One of these, in as few and as short alternatives as there are."""
+    cases = [case for part in found for case in part]
+    kept = reduced(list(dict.fromkeys(simplest(case) for case in cases if possible(case))))
+    merged = _merged(kept)
+    return tuple(sorted(merged, key=lambda case: (len(case), sorted(case))))
+
+
+def _merged(cases: list[Conjunction]) -> list[Conjunction]:
+    """Alternatives that differ in one test alone, once with it and once without, as one."""
+    again = True
+    while again:
+        again = False
+        for case in cases:
+            for term in sorted(case):
+                other = (case - {term}) | {opposite(term)}
+                if other in cases:
+                    cases = [c for c in cases if c not in (case, other)]
+                    cases = reduced([*cases, case - {term}])
+                    again = True
+                    break
+            if again:
+                break
+    return cases
+
+
+def _gives(call: ast.Call) -> bool:
+    """Whether a call hands over more than None."""
+    given = [*call.args, *(keyword.value for keyword in call.keywords)]
+    return not given or not all(isinstance(v, ast.Constant) and v.value is None for v in given)
+
+
+def _constant_of(call: ast.expr | None) -> str | None:
+    """The text that a call is given first."""
+    if isinstance(call, ast.Call) and call.args and isinstance(call.args[0], ast.Constant):
+        value = call.args[0].value
+        return value if isinstance(value, str) else None
+    return None
+
+
+def _is_init(node: ast.stmt) -> bool:
+    return isinstance(node, ast.FunctionDef) and node.name == "__init__"
+
+
+def _calls_super(node: ast.stmt) -> bool:
+    return any(
+        isinstance(inner, ast.Call)
+        and isinstance(inner.func, ast.Attribute)
+        and inner.func.attr == "__init__"
+        for inner in ast.walk(node)
+    )
+
+
