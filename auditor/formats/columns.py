@@ -148,8 +148,9 @@ def _rows(excerpt: Excerpt, texts: Sequence[str], changed: Marks) -> Iterator[Ro
 def _shown(total: int, at: int, changed: Container[int], most: int) -> list[int]:
     """The indices of some ``most`` lines, what matters most taken first."""
     near = sorted(range(total), key=lambda index: (abs(index - at), index > at))
+    definition = [0] if total < _LONG else []
     kinds = (
-        [at, 0, at - 1, at + 1, at - 2],
+        [at, *definition, at - 1, at + 1, at - 2],
         [index for index in near if index in changed],
         near,
     )

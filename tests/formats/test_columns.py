@@ -63,18 +63,24 @@ def test_the_place_is_marked_where_the_margin_is_gone():
 
 
 @pytest.mark.parametrize("role", ROWS)
-@pytest.mark.parametrize("at", [0, 1, 2, 7, 30, 58, 59])
+@pytest.mark.parametrize("at", [0, 1, 2, 7, 30, 57, 58])
 def test_of_a_long_function_some_lines_are_shown_and_the_others_counted(role, at):
-    text = "\n".join(f"line {n}" for n in range(60))
+    text = "\n".join(f"line {n}" for n in range(59))
     [column] = columns([excerpt(role, text, at, 1)])
     shown = [row for row in column.rows if not row.left_out]
     assert ROWS[role] <= len(shown) <= ROWS[role] + 2
     assert shown[0].number == 1810
     assert [row.number for row in shown if row.marked] == [1810 + at]
-    assert len(shown) + sum(row.left_out for row in column.rows) == 60
+    assert len(shown) + sum(row.left_out for row in column.rows) == 59
     assert all(row.left_out != 1 for row in column.rows)
     numbers = {row.number for row in shown}
-    assert {max(1810, 1810 + at - 1), min(1869, 1810 + at + 1)} <= numbers
+    assert {max(1810, 1810 + at - 1), min(1868, 1810 + at + 1)} <= numbers
+
+
+def test_where_the_excerpt_begins_within_a_function_its_first_line_says_nothing():
+    text = "\n".join(f"line {n}" for n in range(60))
+    [column] = columns([excerpt("read", text, 40, 1)])
+    assert column.rows[0].left_out > 30
 
 
 def test_of_a_long_function_what_differs_is_shown_before_what_is_near():

@@ -84,6 +84,15 @@ def test_a_line_takes_one_line(opened):
     assert block.evaluate("e => e.innerText.trim().split('\\n').length") == 4
 
 
+def test_what_is_left_out_of_a_function_takes_one_line_too(browser, tmp_path):
+    page = browser.new_page(viewport={"width": 1400, "height": 900})
+    page.goto(written(tmp_path, many(1)).as_uri())
+    told = page.locator("pre").first.evaluate("e => e.innerText.trimEnd().split('\\n')")
+    assert [line for line in told if not line.strip()] == []
+    assert told[-1].strip() == "… 2 lines"
+    page.close()
+
+
 def test_on_paper_everything_is_unfolded(opened):
     page = opened(1400)
     page.emulate_media(media="print")
