@@ -37,7 +37,7 @@ _INTERRUPTED = 130  # as a shell reports a command that Ctrl-C ended
 SEVERITY = "critical|high|medium|low|info|never"
 CONFIDENCE = "high|medium|low"
 ORIGIN = "introduced|regressed|inherited|fixed-upstream|unknown"
-FORMAT = "table|json|sarif|github|gitlab|junit|markdown"
+FORMAT = "table|json|sarif|github|gitlab|junit|markdown|html"
 
 _OPTIONS: dict[str, Callable[[F], F]] = {
     "upstream": click.option(

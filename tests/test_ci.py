@@ -98,6 +98,10 @@ def test_the_workflow_fails_a_pull_request_and_shows_why_in_three_places(
     assert '"fixes"' in (demo.fork / "audit.sarif").read_text()
     assert summary.read_text().startswith("## audit: 8 findings at or above high")
     assert json.loads((demo.fork / "audit.json").read_text())["summary"]["exit_status"] == 1
+    uploads = [s for s in WORKFLOW["jobs"]["audit"]["steps"] if "artifact" in s.get("uses", "")]
+    for upload in uploads:
+        assert all((demo.fork / path).is_file() for path in upload["with"]["path"].split())
+    assert uploads
 
 
 def test_the_workflow_passes_a_pull_request_that_adds_nothing(demo: Demo, tmp_path: Path) -> None:
@@ -145,7 +149,7 @@ def test_the_job_of_gitlab_writes_the_reports_that_it_hands_over(demo: Demo) -> 
     assert "gate-after-read" in {entry["check_name"] for entry in entries}
     root = junitparser.JUnitXml.fromfile(str(demo.fork / reports["junit"]))
     assert root.failures == 8
-    assert (demo.fork / job["artifacts"]["paths"][0]).is_file()
+    assert all((demo.fork / path).is_file() for path in job["artifacts"]["paths"])
     [kept] = job["cache"]["paths"]
     assert (demo.fork / kept).is_dir()
 
