@@ -573,7 +573,7 @@ def demo(context: click.Context, /, folder: Path | None, **_: object) -> int:
             f"The fork of this demo is kept; try next:\n"
             f"  cd {shlex.quote(str(made.fork))}\n"
             f"  audit --upstream {made.upstream} --origin introduced,regressed\n"
-            "  audit explain FINGERPRINT     a finding with its source lines (last line of each)\n"
+            "  audit explain FINGERPRINT     a finding with its source lines (the number of each)\n"
             "  audit explain gate-bypassed   what a rule looks for, and why\n"
             "  git log --oneline --graph --all"
         )

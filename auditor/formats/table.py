@@ -207,16 +207,17 @@ class _Page:
             yield (line for group in rows[room:] for line in self.brief(group))
             whole += len(rows[:room])
             left += len(rows[room:])
-        yield self.more(left, bool(active))
+        if active:
+            yield self.more(left, active[0])
 
-    def more(self, left: int, found: bool) -> Iterator[str]:
+    def more(self, left: int, first: Finding) -> Iterator[str]:
         """How to see what is not shown of findings."""
-        page = f"{self.screen.command} explain FINGERPRINT"
+        page = f"{self.screen.command} explain {self.short(first)}"
+        told = f"All of a finding: {page}"
         if left:
-            told = f"In short: {count(left, 'cause')}; -v shows source and evidence of all, {page}"
-            yield from map(self.paint.dim, wrap(f"{told} of one", self.prose, "", "  "))
-        elif found:
-            yield from map(self.paint.dim, wrap(f"All of one: {page}", self.prose, "", "  "))
+            told = f"{count(left, 'cause')} in short; -v shows source and evidence of all, {page}"
+            told += " that of one"
+        yield from map(self.paint.dim, wrap(told, self.screen.width, "", "  "))
 
     def heading(self, finding: Finding, here: str = "") -> Iterator[str]:
         hit = finding.hit
@@ -305,6 +306,8 @@ class _Page:
         if siblings:
             told = f"+{count(len(siblings), 'more reader waits', 'more readers wait')}"
             told += f", as {siblings[0].symbol}" if len(siblings) == 1 else ""
+            sides = sorted({sibling.side for sibling in siblings})
+            told += "" if "fork" in sides else f" ({' and '.join(sides)})"
             yield from self.labelled("siblings", [told])
         listed = others if self.screen.verbose else others[:_EVIDENCE]
         lines = [_evidence(piece) for piece in listed]
@@ -398,8 +401,7 @@ class _Page:
         partly = [entry for entry in checked if entry.held != entry.total]
         told = f"In order · {len(whole)} of {len(checked)} checked"
         if not self.screen.verbose:
-            places = count(len({entry.path for entry in whole}), "file")
-            yield f"{self.paint.bold(told)} in {places}, see: -v or -o json"
+            yield f"{self.paint.bold(told)}, see: -v or -o json"
             return
         yield self.paint.bold(told)
         yield from self.checked_rows(whole)

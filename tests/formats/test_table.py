@@ -114,7 +114,7 @@ def test_a_page_of_sixteen_findings_fits_about_a_hundred_lines() -> None:
     assert len(lines) <= 116
     causes = {one.hit.cause or one.fingerprint for one in many}
     left = len(causes) - 3
-    assert f"In short: {left} causes; -v shows source and evidence of all" in page(value)
+    assert f"{left} causes in short; -v shows source and evidence of all" in page(value)
     # Nothing is left out without a word: each cause has its line, each other finding is counted.
     text = page(value, 200)
     firsts = {one.hit.cause or one.fingerprint: one for one in reversed(many)}
@@ -153,7 +153,7 @@ def test_reach_fix_version_and_side_are_told() -> None:
 
 
 def test_checked_skipped_hidden_and_warnings_are_shown() -> None:
-    assert "In order · 3 of 4 checked in 2 files, see: -v" in page(full_report(), 200)
+    assert "In order · 3 of 4 checked, see: -v or -o json" in page(full_report(), 200)
     text = page(full_report(), 200, verbose=True)
     assert re.search(r"kv_buffer +9 of 9 readers wait +MHATokenToKVPool", text)
     assert "Not all in order · 1" in text
