@@ -375,8 +375,8 @@ def rows_of(
             said = judge(upstream, place)
             wrong = nothing_own or said.whose == "upstream"
             yield Row(rev, finding, said, "wrongly blamed" if wrong else "blamed")
-        elif finding["origin"] == "inherited" and not finding["since_base"]:
-            if finding["category"] == "sync" and own_line(upstream, place):
+        elif finding["origin"] == "inherited" and finding["category"] == "sync":
+            if own_line(upstream, place):
                 said = judge(upstream, place)
                 if said.whose == "fork":
                     yield Row(rev, finding, said, "excused?")
@@ -413,22 +413,26 @@ def told(entry: dict[str, Any], document: dict[str, Any]) -> str:
     return str(found["origin"])
 
 
-def compare(entries: Sequence[dict[str, Any]], repository: Path, keep: Path) -> int:
-    """Prints each judged finding of the repository whose origin is told otherwise; their count."""
-    wrong = asked = 0
-    for entry in entries:
-        if entry["repository"] != repository.resolve().parent.name:
-            continue
-        asked += 1
-        document = audit(repository, entry["rev"], entry["upstream"], keep)
-        said = told(entry, document)
+def about(entries: Sequence[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
+    """Those of a repository that has their commit, or of an installed package, by its metadata."""
+    git = Git(folder)
+    if git.maybe("rev-parse", "--git-dir"):
+        return [e for e in entries if e["rev"] and git.maybe("cat-file", "-t", e["rev"])]
+    installed = {path.name.removesuffix(".dist-info") for path in folder.glob("*.dist-info")}
+    return [e for e in entries if not e["rev"] and e["repository"] in installed]
+
+
+def compare(entries: Sequence[dict[str, Any]], folder: Path, keep: Path) -> int:
+    """Prints each judged finding whose origin is told otherwise; their count."""
+    wrong = 0
+    here = about(entries, folder)
+    for entry in here:
+        said = told(entry, audit(folder, entry["rev"], entry["upstream"], keep))
         if said not in entry["right"]:
             wrong += 1
-            print(
-                f"{entry['rev'][:10]} {entry['rule']} {entry['symbol']}: {said}, not "
-                f"{' or '.join(entry['right'])}: {entry['why']}"
-            )
-    print(f"{asked - wrong} of {asked} as judged by reading")
+            head = f"{entry['rev'][:10]} {entry['upstream']} {entry['rule']} {entry['symbol']}"
+            print(f"{head}: {said}, not {' or '.join(entry['right'])}: {entry['why']}")
+    print(f"{len(here) - wrong} of {len(here)} as judged by reading")
     return wrong
 
 

@@ -244,7 +244,9 @@ def test_blame_and_excuse_are_held_against_the_judge(history: TinyRepository) ->
     history.commit({f"python/{PATH}": FORK}, "our own")
     assert rows(history, about) == ["blamed"]
     assert rows(history, about, nothing_own=True) == ["wrongly blamed"]
-    assert rows(history, {**about, "origin": "inherited"}) == ["excused?"]
+    excused = {**about, "origin": "inherited"}
+    assert rows(history, excused) == ["excused?"]
+    assert rows(history, {**excused, "since_base": "v0.5.9"}) == ["excused?"]
 
 
 def test_a_line_of_a_script_is_upstreams_where_upstream_has_it(history: TinyRepository) -> None:
