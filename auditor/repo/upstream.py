@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
 from auditor.repo.files import MAX_PYTHON
 from auditor.repo.git import Repository
+from auditor.repo.lineage import version_tags
 from auditor.repo.references import version_of
 from auditor.repo.snapshot import Snapshot
 
@@ -51,17 +51,6 @@ def upstream_refs(
         own = _made_by_fork(repository, fork.commit, upstream, tags, sure)
         tags = {name: commit for name, commit in tags.items() if name not in own}
     return tags | sure
-
-
-def version_tags(repository: Repository) -> tuple[str, ...]:
-    """The tags that are named as releases are, candidates included, by name.
-
-    A version of another number of parts than most (``v0.5.17.1``) is no release of upstream's.
-    """
-    versions = {tag: found for tag in sorted(repository.tags()) if (found := version_of(tag))}
-    parts = Counter(len(version.release) for version in versions.values())
-    usual = parts.most_common(1)[0][0] if parts else 0
-    return tuple(tag for tag, found in versions.items() if len(found.release) == usual)
 
 
 def own_count(repository: Repository, commit: str, upstream: Mapping[str, str]) -> int:
