@@ -151,9 +151,9 @@ def run(
         outcome = _judged(sides, book, rules, request.cache, clock, alone, workings)
     with clock.stage("origin"):
         earlier = [s for s in snapshots[1:] if s.side != "target"]
-        own = later.of_findings(
-            outcome.findings, fork, sides.sources[0], earlier, refs, book, request.cache
-        )
+        around_it = later.Around(fork, sides.sources[0], earlier, refs)
+        whole = _whole(fork, book, request.cache, alone)
+        own = later.of_findings(outcome.findings, around_it, book, request.cache, whole)
     with clock.stage("serve"):
         around = surroundings(fork, earlier)
         read = zip(snapshots, sides.sources, strict=True)
@@ -176,7 +176,6 @@ def run(
         accepted = acceptance.accept(findings, wanted, book, scope)
         shown, hidden = _filter(accepted.findings, request, scope, since)
     with clock.stage("fixed where", 0, len(shown)):
-        whole = _whole(fork, book, request.cache, alone)
         shown = endings.of_findings(shown, fork, upstream, targets, book, request.cache, whole)
     with clock.stage("cut out", 0, len(shown)):
         lines = excerpts.excerpts(shown, trees, scope.read)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from conftest import TinyRepository
@@ -191,6 +193,33 @@ def test_a_folder_as_target_tells_it_by_the_same_text() -> None:
     assert only(audit_sources({POOL: LATER}, {POOL: SOUND}, [{POOL: other}])).origin == "introduced"
 
 
+@pytest.mark.parametrize(
+    ("released", "version", "origin"),
+    [
+        (LATER, "0.5.11", "inherited"),
+        (LATER, "0.5.8", "introduced"),  # an older release is no source of it
+        (pool((*READERS, "get_later")), "0.5.11", "introduced"),  # it waits there
+    ],
+)
+def test_a_release_in_the_cache_tells_it_where_there_is_no_tag(
+    tiny_repository: Make, tmp_path: Path, released: str, version: str, origin: str
+) -> None:
+    repository = tiny_repository({PATH: SOUND, **OTHER})
+    repository.commit({PATH: LATER}, "taken by hand")
+    cache = tmp_path / "cache"
+    (cache / "releases").mkdir(parents=True)
+    name = f"sglang-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(cache / "releases" / name, "w") as wheel:
+        wheel.writestr("sglang/version.py", "")
+        wheel.writestr(POOL, released)
+        wheel.writestr(
+            f"sglang-{version}.dist-info/METADATA", f"Name: sglang\nVersion: {version}\n"
+        )
+    finding = only(audit(repository, cache=cache))
+    assert finding.origin == origin
+    assert (f"pypi:{version}" in finding.origin_reason) == (version == "0.5.11")
+
+
 # -- a caller that made it a defect --------------------------------------------------------------
 
 INNER = """\
@@ -248,7 +277,7 @@ def test_a_new_caller_is_what_makes_upstreams_raw_getter_a_defect() -> None:
     assert (where.symbol.path, where.symbol.qualname, where.line) == (WORKER, "checksum", 2)
     assert finding.origin == "introduced"
     assert "Pool.get_raw" in finding.origin_reason
-    assert [e.symbol for e in finding.hit.evidence][0] == "Pool.get_raw"
+    assert finding.hit.evidence[0].symbol == "Pool.get_raw"
 
 
 def test_of_several_new_callers_one_is_the_place_and_the_others_are_named() -> None:
