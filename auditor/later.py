@@ -68,7 +68,9 @@ def of_findings(
     rest = [f for f in own if f.fingerprint not in taken]
     taken |= _in_wheels(rest, texts, at_home, wheels, whole)
     names = [name for name, _ in (*commits, *wheels)]
-    told = f"nor does {names[-1]} have it in this text" if names else "no later release is at hand"
+    told = "no later release is at hand"
+    if names:
+        told = f"no later release at hand, up to {names[-1]}, has it in this text"
     return [
         _taken(f, taken[f.fingerprint], around.earlier[0].ref, book)
         if f.fingerprint in taken

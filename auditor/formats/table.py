@@ -248,7 +248,7 @@ class _Page:
             self.told.add(finding.rule)
             yield from self.labelled("means", [finding.means])
         if _deployment(finding):
-            yield from self.labelled("runs", [_deployment(finding)])
+            yield from self.labelled("deployed", [_deployment(finding)])
         if finding.deployment is not None and finding.deployment.mitigation:
             yield from self.labelled("until", [f"it is fixed: {finding.deployment.mitigation}"])
         if finding.origin_reason:
