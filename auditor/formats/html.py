@@ -243,15 +243,19 @@ def _turned_on(causes: Iterable[Cause]) -> dict[tuple[str, int], list[tuple[str,
 def _settings(
     launch: Launch, turned_on: dict[tuple[str, int], list[tuple[str, Cause]]]
 ) -> list[Setting]:
-    """The flags as written, and variables by name; what turns a cause on comes first."""
+    """The flags as written, and variables by name."""
 
     def setting(name: str, text: str, place: tuple[str, int]) -> Setting:
         told = turned_on.get(place, ())
-        return Setting(text, [cause for words, cause in told if re.split("[ =]", words)[0] == name])
+        return Setting(text, [cause for words, cause in told if _named(words) == _named(name)])
 
     found = [setting(a.flag, _written(a), (a.path, a.line)) for a in launch.arguments]
-    found += [setting(v.name, f"{v.name}=…", (v.path, v.line)) for v in launch.environment]
-    return sorted(found, key=lambda each: not each.turns_on)
+    return found + [setting(v.name, f"{v.name}=…", (v.path, v.line)) for v in launch.environment]
+
+
+def _named(setting: str) -> str:
+    """The flag or variable of a setting, whose value may follow, in one spelling."""
+    return re.split("[ =]", setting)[0].replace("_", "-")
 
 
 def _written(argument: Argument) -> str:

@@ -10,6 +10,7 @@ import pytest
 from auditor.formats.html import LARGEST, render
 from auditor.formats.verdict import decide
 from auditor.model import (
+    Argument,
     Checked,
     Deployment,
     Evidence,
@@ -129,6 +130,30 @@ def test_the_launches_are_a_table_and_what_turns_a_cause_on_leads_to_it():
     assert "--enable-hierarchical-cache turns on NSATokenToKVPool.get_index_k_continuous" in row
     assert "4 flags, 1 variable" in row
     assert "--tp 8" in row
+
+
+def test_of_flags_on_one_line_only_the_one_that_turns_a_cause_on_is_named():
+    flags = ("--tp", "--enable_hierarchical_cache", "--enable-hierarchical-cache-more")
+    arguments = tuple(Argument(flag, None, SCRIPT, 14) for flag in flags)
+    text = page_of(report(finding(deployment=ON), launches=(launch(arguments=arguments),)))
+    assert re.findall(r"<code><b>(.*?)</b></code> turns on", text) == [flags[1]]
+
+
+def test_the_areas_that_differ_most_come_first():
+    said = Page(page_of(full_report())).text
+    row = said[said.index("area added modified") :]
+    assert re.findall(r"(\S+)(?: \d+)* \+\d+ -\d+", row)[:3] == [
+        "bench",
+        "srt/hardware_backend/npu",
+        "srt/disaggregation",
+    ]
+
+
+def test_a_warning_that_stands_under_the_verdict_is_not_said_again():
+    value = msgspec.structs.replace(on_fire(), warnings=(on_fire().mismatch, "another"))
+    said = Page(page_of(value)).text
+    assert said.count(value.mismatch) == 1
+    assert "another" in said
 
 
 def test_keys_of_a_script_do_not_go_into_a_page():
@@ -263,12 +288,14 @@ def test_lists_are_bounded_and_say_how_much_more_there_is():
         launches=tuple(launch(line=n) for n in range(number)),
         warnings=tuple(f"warning {n}" for n in range(number)),
         suppressions=tuple(
-            Suppression(POOL, n + 1, 1, ("gate-removed",), "why", "comment", "fork")
+            Suppression(POOL, n + 1, 1, ("gate-removed",), "why", "comment", side)
             for n in range(number)
+            for side in ("fork", "upstream")
         ),
     )
     text = page_of(value)
     assert len(text.encode()) <= LARGEST
+    assert f"Suppressions that the fork brought · {number}" in Page(text).text
     more = [int(n) for n in re.findall(r"\+(\d+) more, see", text)]
     assert sorted(more) == sorted(number - shown for shown in (50, 12, 20, 100, 30, 5, 50))
 
