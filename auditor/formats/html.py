@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from auditor.formats import page
@@ -221,13 +222,13 @@ def _areas(files: Iterable[FileChange]) -> list[Area]:
 
 
 def _in_short(finding: Finding) -> str:
-    """Whether this deployment runs the code of a finding, in few words."""
+    """Whether this deployment runs the code of a finding, in few words; its card has them all."""
     ours = finding.deployment
     if ours is None or ours.state != "on" or not ours.turned_on:
         return deployment(finding).split("; ")[0]
     first, *others = ours.turned_on
     more = f" +{len(others)}" if others else ""
-    return f"turned on by {first.path}:{first.line}{more}"
+    return f"turned on by {PurePosixPath(first.path).name}:{first.line}{more}"
 
 
 def _turned_on(causes: Iterable[Cause]) -> dict[tuple[str, int], list[tuple[str, Cause]]]:
@@ -235,7 +236,7 @@ def _turned_on(causes: Iterable[Cause]) -> dict[tuple[str, int], list[tuple[str,
     found: dict[tuple[str, int], list[tuple[str, Cause]]] = {}
     for cause in causes:
         ours = cause.finding.deployment
-        for place in ours.turned_on if ours is not None else ():
+        for place in ours.turned_on if ours is not None and ours.state == "on" else ():
             found.setdefault((place.path, place.line), []).append((place.setting, cause))
     return found
 

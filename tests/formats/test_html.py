@@ -87,7 +87,7 @@ def test_a_person_reads_what_breaks_for_whom_since_when_and_what_to_do():
     said = Page(page_of(on_fire())).text
     row = (
         "high garbled answers under load, no error NSATokenToKVPool.get_index_k_continuous"
-        f" introduced by this fork, fixed in v0.5.18 turned on by {SCRIPT}:14"
+        " introduced by this fork, fixed in v0.5.18 turned on by serve_decode.sh:14"
     )
     assert row in said
     advice = f"Until it is fixed {ON.mitigation} (NSATokenToKVPool.get_index_k_continuous)"
@@ -130,6 +130,12 @@ def test_the_launches_are_a_table_and_what_turns_a_cause_on_leads_to_it():
     assert "--enable-hierarchical-cache turns on NSATokenToKVPool.get_index_k_continuous" in row
     assert "4 flags, 1 variable" in row
     assert "--tp 8" in row
+
+
+def test_a_flag_that_may_turn_a_cause_on_is_not_said_to_do_so():
+    perhaps = msgspec.structs.replace(ON, state="undecided", reason="$A is not known")
+    text = page_of(report(finding(deployment=perhaps), launches=(launch(),)))
+    assert "</b></code> turns on" not in text
 
 
 def test_of_flags_on_one_line_only_the_one_that_turns_a_cause_on_is_named():
@@ -180,7 +186,10 @@ def test_what_helps_several_causes_is_said_once():
         (Deployment("on"), "every launch here runs it"),
         (Deployment("off"), "no launch here turns it on"),
         (Deployment("undecided", reason="$A is not known"), "undecided: $A is not known"),
-        (msgspec.structs.replace(ON, turned_on=ON.turned_on * 3), f"turned on by {SCRIPT}:14 +2"),
+        (
+            msgspec.structs.replace(ON, turned_on=ON.turned_on * 3),
+            "turned on by serve_decode.sh:14 +2",
+        ),
     ],
 )
 def test_the_list_of_causes_says_in_few_words_where_they_run(ours, told):
