@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from auditor.formats import page
@@ -221,13 +222,13 @@ def _areas(files: Iterable[FileChange]) -> list[Area]:
 
 
 def _in_short(finding: Finding) -> str:
-    """Whether this deployment runs the code of a finding, in few words."""
+    """Whether this deployment runs the code of a finding, in few words; its card has them all."""
     ours = finding.deployment
     if ours is None or ours.state != "on" or not ours.turned_on:
         return deployment(finding).split("; ")[0]
     first, *others = ours.turned_on
     more = f" +{len(others)}" if others else ""
-    return f"turned on by {first.path}:{first.line}{more}"
+    return f"turned on by {PurePosixPath(first.path).name}:{first.line}{more}"
 
 
 def _turned_on(causes: Iterable[Cause]) -> dict[tuple[str, int], list[tuple[str, Cause]]]:
@@ -235,7 +236,7 @@ def _turned_on(causes: Iterable[Cause]) -> dict[tuple[str, int], list[tuple[str,
     found: dict[tuple[str, int], list[tuple[str, Cause]]] = {}
     for cause in causes:
         ours = cause.finding.deployment
-        for place in ours.turned_on if ours is not None else ():
+        for place in ours.turned_on if ours is not None and ours.state == "on" else ():
             found.setdefault((place.path, place.line), []).append((place.setting, cause))
     return found
 
@@ -243,15 +244,19 @@ def _turned_on(causes: Iterable[Cause]) -> dict[tuple[str, int], list[tuple[str,
 def _settings(
     launch: Launch, turned_on: dict[tuple[str, int], list[tuple[str, Cause]]]
 ) -> list[Setting]:
-    """The flags as written, and variables by name; what turns a cause on comes first."""
+    """The flags as written, and variables by name."""
 
     def setting(name: str, text: str, place: tuple[str, int]) -> Setting:
         told = turned_on.get(place, ())
-        return Setting(text, [cause for words, cause in told if re.split("[ =]", words)[0] == name])
+        return Setting(text, [cause for words, cause in told if _named(words) == _named(name)])
 
     found = [setting(a.flag, _written(a), (a.path, a.line)) for a in launch.arguments]
-    found += [setting(v.name, f"{v.name}=…", (v.path, v.line)) for v in launch.environment]
-    return sorted(found, key=lambda each: not each.turns_on)
+    return found + [setting(v.name, f"{v.name}=…", (v.path, v.line)) for v in launch.environment]
+
+
+def _named(setting: str) -> str:
+    """The flag or variable of a setting, whose value may follow, in one spelling."""
+    return re.split("[ =]", setting)[0].replace("_", "-")
 
 
 def _written(argument: Argument) -> str:

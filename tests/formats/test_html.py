@@ -10,6 +10,7 @@ import pytest
 from auditor.formats.html import LARGEST, render
 from auditor.formats.verdict import decide
 from auditor.model import (
+    Argument,
     Checked,
     Deployment,
     Evidence,
@@ -86,7 +87,7 @@ def test_a_person_reads_what_breaks_for_whom_since_when_and_what_to_do():
     said = Page(page_of(on_fire())).text
     row = (
         "high garbled answers under load, no error NSATokenToKVPool.get_index_k_continuous"
-        f" introduced by this fork, fixed in v0.5.18 turned on by {SCRIPT}:14"
+        " introduced by this fork, fixed in v0.5.18 turned on by serve_decode.sh:14"
     )
     assert row in said
     advice = f"Until it is fixed {ON.mitigation} (NSATokenToKVPool.get_index_k_continuous)"
@@ -131,6 +132,36 @@ def test_the_launches_are_a_table_and_what_turns_a_cause_on_leads_to_it():
     assert "--tp 8" in row
 
 
+def test_a_flag_that_may_turn_a_cause_on_is_not_said_to_do_so():
+    perhaps = msgspec.structs.replace(ON, state="undecided", reason="$A is not known")
+    text = page_of(report(finding(deployment=perhaps), launches=(launch(),)))
+    assert "</b></code> turns on" not in text
+
+
+def test_of_flags_on_one_line_only_the_one_that_turns_a_cause_on_is_named():
+    flags = ("--tp", "--enable_hierarchical_cache", "--enable-hierarchical-cache-more")
+    arguments = tuple(Argument(flag, None, SCRIPT, 14) for flag in flags)
+    text = page_of(report(finding(deployment=ON), launches=(launch(arguments=arguments),)))
+    assert re.findall(r"<code><b>(.*?)</b></code> turns on", text) == [flags[1]]
+
+
+def test_the_areas_that_differ_most_come_first():
+    said = Page(page_of(full_report())).text
+    row = said[said.index("area added modified") :]
+    assert re.findall(r"(\S+)(?: \d+)* \+\d+ -\d+", row)[:3] == [
+        "bench",
+        "srt/hardware_backend/npu",
+        "srt/disaggregation",
+    ]
+
+
+def test_a_warning_that_stands_under_the_verdict_is_not_said_again():
+    value = msgspec.structs.replace(on_fire(), warnings=(on_fire().mismatch, "another"))
+    said = Page(page_of(value)).text
+    assert said.count(value.mismatch) == 1
+    assert "another" in said
+
+
 def test_keys_of_a_script_do_not_go_into_a_page():
     text = page_of(on_fire())
     assert "--api-key …" in text
@@ -155,7 +186,10 @@ def test_what_helps_several_causes_is_said_once():
         (Deployment("on"), "every launch here runs it"),
         (Deployment("off"), "no launch here turns it on"),
         (Deployment("undecided", reason="$A is not known"), "undecided: $A is not known"),
-        (msgspec.structs.replace(ON, turned_on=ON.turned_on * 3), f"turned on by {SCRIPT}:14 +2"),
+        (
+            msgspec.structs.replace(ON, turned_on=ON.turned_on * 3),
+            "turned on by serve_decode.sh:14 +2",
+        ),
     ],
 )
 def test_the_list_of_causes_says_in_few_words_where_they_run(ours, told):
@@ -263,12 +297,14 @@ def test_lists_are_bounded_and_say_how_much_more_there_is():
         launches=tuple(launch(line=n) for n in range(number)),
         warnings=tuple(f"warning {n}" for n in range(number)),
         suppressions=tuple(
-            Suppression(POOL, n + 1, 1, ("gate-removed",), "why", "comment", "fork")
+            Suppression(POOL, n + 1, 1, ("gate-removed",), "why", "comment", side)
             for n in range(number)
+            for side in ("fork", "upstream")
         ),
     )
     text = page_of(value)
     assert len(text.encode()) <= LARGEST
+    assert f"Suppressions that the fork brought · {number}" in Page(text).text
     more = [int(n) for n in re.findall(r"\+(\d+) more, see", text)]
     assert sorted(more) == sorted(number - shown for shown in (50, 12, 20, 100, 30, 5, 50))
 

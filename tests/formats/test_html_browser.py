@@ -52,7 +52,16 @@ def test_a_row_of_the_list_unfolds_its_card(opened):
     assert not card.is_visible()
     page.locator("a[href='#dd44dd44']").first.click()
     card.wait_for(state="visible")
-    assert card.bounding_box()["y"] > 0
+
+
+def test_a_link_leaves_the_heading_of_its_card_in_sight(browser, tmp_path):
+    page = browser.new_page(viewport={"width": 390, "height": 900})
+    page.emulate_media(reduced_motion="reduce")
+    page.goto(written(tmp_path, many(12)).as_uri())
+    page.locator("a[href='#00000001']").first.click()
+    heading = page.locator("article").nth(1).locator("h3").bounding_box()
+    assert 0 <= heading["y"] < 100
+    page.close()
 
 
 def test_one_screen_says_what_breaks_where_it_runs_and_what_to_do(opened):
