@@ -34,6 +34,7 @@ from auditor.model import (
 from auditor.repo import changes as changes_of
 from auditor.repo import history as history_of
 from auditor.repo import lineage
+from auditor.repo.closest import Releases
 from auditor.repo.marks import mark_of
 from auditor.repo.scripts import Scripts, Surroundings, surroundings
 from auditor.repo.since import Since
@@ -126,7 +127,6 @@ def run(
         snapshots, past = opened(request)
         fork, upstream, *_ = snapshots
         since = Since(fork, request.since, request.cache) if request.since else None
-        warning = history_of.tag_warning(fork, upstream)
     base = next((s for s in snapshots if s.side == "base"), None)
     targets = [s for s in snapshots if s.side == "target"]
 
@@ -145,6 +145,9 @@ def run(
         read = zip(snapshots, sides.sources, strict=True)
         trees = [(snapshot, sources) for snapshot, sources in read if snapshot.side != "base"]
         served = _served(_scripts(request), rules, trees, around, request.cache, alone=alone)
+    with clock.stage("closest"):
+        releases = Releases(fork, request.cache)
+        mismatch = releases.mismatch(upstream, related=past.merge_base is not None)
     with clock.stage("compare"):
         compared, unread = comparison.result()
         changes = msgspec.structs.replace(
@@ -153,6 +156,7 @@ def run(
             ahead=past.ahead,
             behind=past.behind,
             history_note=past.note,
+            own=past.own,
         )
     skipped = {*outcome.skipped, *unread, *_unread(snapshots), *served.skipped}
     with clock.stage("accept"):
@@ -176,13 +180,15 @@ def run(
         hidden=hidden,
         checked=(*outcome.checked, *served.checked),
         skipped=tuple(sorted(skipped)),
-        warnings=tuple(filter(None, (warning, served.note, accepted.warning))),
+        warnings=tuple(filter(None, (served.note, accepted.warning))),
         configuration=request.configuration,
         timings=clock.spent,
         launches=served.launches,
         undecided=served.undecided,
         suppressions=accepted.suppressions,
         baseline=accepted.baseline,
+        closest=releases.closest(),
+        mismatch=mismatch,
     )
 
 
@@ -192,7 +198,7 @@ def opened(request: AuditRequest) -> tuple[list[Snapshot], history_of.History]:
     fork = open_fork(request.root, request.rev).with_contents(request.instead)
     upstream = _open_upstream(request, fork, cache)
     targets = [open_reference(ref, "target", fork, cache) for ref in request.targets]
-    past = history_of.history(fork, upstream)
+    past = history_of.history(fork, upstream, targets)
     base = _open_base(fork, upstream, past.merge_base)
     return [fork, upstream, *([base] if base else []), *targets], past
 
@@ -224,6 +230,12 @@ def run_serve(
             _scripts(request), rules, trees, around, request.cache, alone=alone, always=True
         )
         found, noted = _tables(*trees[0], request.cache) if tables else (None, ())
+    closest, mismatch = None, ""
+    if upstream is not None:
+        with clock.stage("closest"):
+            releases = Releases(fork, request.cache)
+            related = history_of.history(fork, upstream).merge_base is not None
+            closest, mismatch = releases.closest(), releases.mismatch(upstream, related=related)
     undecided = served.undecided
     if not served.launches and not tables:
         undecided = ("no start of a server was found", *undecided)
@@ -250,6 +262,8 @@ def run_serve(
         undecided=undecided,
         suppressions=accepted.suppressions,
         baseline=accepted.baseline,
+        closest=closest,
+        mismatch=mismatch,
     )
     return report, found
 
@@ -417,11 +431,9 @@ def run_drift(request: AuditRequest, progress: Progress = _silent) -> tuple[Repo
     report = run(msgspec.structs.replace(request, targets=chosen_target), progress)
     clock = _Clock(progress)
     with clock.stage("drift"):
-        past = history_of.history(fork, upstream)
-        target, remark = None, ""
-        if chosen_target:
-            newer = open_reference(chosen_target[-1], "target", fork, cache)
-            target, remark = history_of.at_tag(newer, fork)
+        targets = [open_reference(ref, "target", fork, cache) for ref in chosen_target]
+        past = history_of.history(fork, upstream, targets)
+        target, remark = history_of.at_tag(targets[-1], fork) if targets else (None, "")
         start = history_of.latest_base(fork, past.merge_base, target)
         base = _open_base(fork, upstream, start) or upstream
         changes = changes_of.compare(fork, base, request.cache)
@@ -511,10 +523,7 @@ def chosen(book: Rulebook, select: Sequence[str], ignore: Sequence[str]) -> tupl
 
 def _open_upstream(request: AuditRequest, fork: Snapshot, cache: Path) -> Snapshot:
     if request.upstream is None:
-        closest = history_of.closest_tag(fork)
-        way = f"--upstream {closest}" if closest else "--upstream v0.5.17, or pypi:0.5.17"
-        hint = f"the closest upstream tag of this fork is {closest}" if closest else "for example"
-        raise UsageProblem(f"say which upstream release to compare with: {hint} ({way})")
+        raise UsageProblem(Releases(fork, request.cache).advice())
     return open_reference(request.upstream, "upstream", fork, cache)
 
 

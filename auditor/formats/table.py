@@ -82,6 +82,9 @@ class _Page:
         tone = {0: self.paint.good, 1: self.paint.bad, 3: self.paint.warn}[self.verdict.status]
         for line in wrap_phrases(self.verdict.line(), self.screen.width):
             yield tone(line)
+        if self.report.mismatch:
+            for line in wrap(f"warning: {self.report.mismatch}", self.prose, "", "  "):
+                yield self.paint.warn(line)
         roots: dict[str, Finding] = {}
         for finding in sorted(self.verdict.failing, key=_rank):
             roots.setdefault(finding.hit.cause or finding.fingerprint, finding)
@@ -124,8 +127,8 @@ class _Page:
             )
         else:
             yield "No file differs from upstream."
-        if changes.commits is not None:
-            own = f"{count(len(changes.commits), 'commit')} of the fork's own since the merge base"
+        if changes.commits is not None and changes.own is not None:
+            own = f"{count(changes.own, 'commit')} of the fork's own since the merge base"
             behind = f", {changes.behind:,} behind upstream" if changes.behind else ""
             areas = _busiest(area for commit in changes.commits for area in commit.areas)
             yield from wrap(own + behind + (f"; in {areas}" if areas else ""), self.prose, "  ")

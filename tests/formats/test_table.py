@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 
+import msgspec
 import pytest
 
 from auditor.formats.table import render
@@ -149,3 +150,17 @@ def test_text_of_the_fork_cannot_drive_the_terminal() -> None:
     for text in (page(value), page(value, quiet=True)):
         assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", text)
         assert "x\\x1b]0;owned" in text
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_wrong_upstream_stands_under_the_verdict(quiet: bool) -> None:
+    value = report(mismatch="v0.5.18 is newer than v0.5.9, the release it is based on")
+    verdict, warning, *_ = page(value, quiet=quiet).splitlines()
+    assert verdict.startswith("nothing at or above high")
+    assert warning == f"warning: {value.mismatch}"
+
+
+def test_commits_are_counted_and_not_listed_ones() -> None:
+    changes = msgspec.structs.replace(full_report().changes, own=5225)
+    text = page(msgspec.structs.replace(full_report(), changes=changes))
+    assert "5,225 commits of the fork's own" in text
