@@ -7,7 +7,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -38,7 +38,7 @@ from auditor.newcallers import pointed
 from auditor.repo import changes as changes_of
 from auditor.repo import history as history_of
 from auditor.repo import lineage
-from auditor.repo.git import GitError
+from auditor.repo.closest import Releases
 from auditor.repo.marks import mark_of
 from auditor.repo.scripts import Scripts, Surroundings, surroundings
 from auditor.repo.since import Since
@@ -50,7 +50,6 @@ from auditor.repo.snapshot import (
     open_reference,
     open_revision,
 )
-from auditor.repo.upstream import is_later, last_taken, upstream_refs
 from auditor.rulebook import CheckName, Rule, Rulebook
 from auditor.rulebook import load as load_rules
 from auditor.source.results import ResultStore, content_key
@@ -132,10 +131,9 @@ def run(
     rules = chosen(book, request.select, request.ignore)
     wanted = _wanted(request)
     with clock.stage("open"):
-        snapshots, past, refs = opened(request)
+        snapshots, past = opened(request)
         fork, upstream, *_ = snapshots
         since = Since(fork, request.since, request.cache) if request.since else None
-        warning = history_of.tag_warning(fork, upstream)
     base = next((s for s in snapshots if s.side == "base"), None)
     targets = [s for s in snapshots if s.side == "target"]
 
@@ -148,10 +146,10 @@ def run(
         sides = Sides(snapshots, book.vocabulary, store, clock.stage)
         # Not earlier: what has been read need not be read again to be compared.
         comparison = Beside(compare, alone=alone, patient=True)
-        outcome = _judged(sides, book, rules, request.cache, clock, alone, workings)
+        outcome = _judged(sides, book, rules, request.cache, clock, alone, past.later, workings)
     with clock.stage("origin"):
         earlier = [s for s in snapshots[1:] if s.side != "target"]
-        around_it = later.Around(fork, sides.sources[0], earlier, refs)
+        around_it = later.Around(fork, sides.sources[0], earlier, past.refs)
         whole = _whole(fork, book, request.cache, alone)
         own = later.of_findings(outcome.findings, around_it, book, request.cache, whole)
     with clock.stage("serve"):
@@ -159,6 +157,9 @@ def run(
         read = zip(snapshots, sides.sources, strict=True)
         trees = [(snapshot, sources) for snapshot, sources in read if snapshot.side != "base"]
         served = _served(_scripts(request), rules, trees, around, request.cache, alone=alone)
+    with clock.stage("closest"):
+        releases = Releases(fork, request.cache)
+        mismatch = releases.mismatch(upstream, related=past.merge_base is not None)
     with clock.stage("compare", 0, len(sides.sources[0])):
         compared, unread = comparison.result()
         changes = msgspec.structs.replace(
@@ -167,6 +168,7 @@ def run(
             ahead=past.ahead,
             behind=past.behind,
             history_note=past.note,
+            own=past.own,
         )
     skipped = {*outcome.skipped, *unread, *_unread(snapshots), *served.skipped}
     findings = (*_deployed(own, outcome.needs, served), *served.findings)
@@ -191,7 +193,7 @@ def run(
         hidden=hidden,
         checked=(*outcome.checked, *served.checked),
         skipped=tuple(sorted(skipped)),
-        warnings=tuple(filter(None, (warning, served.note, accepted.warning))),
+        warnings=tuple(filter(None, (served.note, accepted.warning))),
         configuration=request.configuration,
         timings=clock.spent,
         launches=served.launches,
@@ -199,56 +201,20 @@ def run(
         suppressions=accepted.suppressions,
         baseline=accepted.baseline,
         excerpts=lines,
+        closest=releases.closest(),
+        mismatch=mismatch,
     )
 
 
-class Opened(NamedTuple):
-    """Every side of an audit, the fork and upstream first, and what history says of them.
-
-    ``refs`` are upstream's references in the fork's repository, empty without history.
-    """
-
-    snapshots: list[Snapshot]
-    past: history_of.History
-    refs: Mapping[str, str]
-
-
-def opened(request: AuditRequest) -> Opened:
-    """Opens every side of an audit. Raises UsageProblem."""
+def opened(request: AuditRequest) -> tuple[list[Snapshot], history_of.History]:
+    """Every side of an audit, the fork and upstream first. Raises UsageProblem."""
     cache = request.cache or Path()
     fork = open_fork(request.root, request.rev).with_contents(request.instead)
     upstream = _open_upstream(request, fork, cache)
     targets = [open_reference(ref, "target", fork, cache) for ref in request.targets]
-    past = history_of.history(fork, upstream)
-    refs, taken = _upstreams(fork, upstream, targets)
-    base = _open_base(fork, upstream, taken or past.merge_base)
-    return Opened([fork, upstream, *([base] if base else []), *targets], past, refs)
-
-
-def _upstreams(
-    fork: Snapshot, upstream: Snapshot, targets: Sequence[Snapshot]
-) -> tuple[Mapping[str, str], str | None]:
-    """Upstream's references, and the commit at which its code in the fork ends."""
-    repository = fork.repository
-    if repository is None or fork.commit is None:
-        return {}, None
-    try:
-        refs = upstream_refs(fork, upstream, targets)
-        known = upstream.repository is repository
-        return refs, last_taken(repository, fork.commit, refs) if known else None
-    except GitError:
-        return {}, None
-
-
-def _later_base(snapshots: Sequence[Snapshot]) -> bool:
-    """Whether the merge base is code that upstream wrote after its release."""
-    sides = {snapshot.side: snapshot for snapshot in reversed(snapshots)}
-    base, upstream = sides.get("base"), sides.get("upstream")
-    if base is None or upstream is None or base.repository is None:
-        return False
-    if not base.commit or not upstream.commit or upstream.repository is not base.repository:
-        return False
-    return is_later(base.repository, base.commit, upstream.commit)
+    past = history_of.history(fork, upstream, targets)
+    base = _open_base(fork, upstream, past.taken)
+    return [fork, upstream, *([base] if base else []), *targets], past
 
 
 def run_serve(
@@ -278,6 +244,12 @@ def run_serve(
             _scripts(request), rules, trees, around, request.cache, alone=alone, always=True
         )
         found, noted = _tables(*trees[0], request.cache) if tables else (None, ())
+    closest, mismatch = None, ""
+    if upstream is not None:
+        with clock.stage("closest"):
+            releases = Releases(fork, request.cache)
+            related = history_of.history(fork, upstream).merge_base is not None
+            closest, mismatch = releases.closest(), releases.mismatch(upstream, related=related)
     undecided = served.undecided
     if not served.launches and not tables:
         undecided = ("no start of a server was found", *undecided)
@@ -306,6 +278,8 @@ def run_serve(
         suppressions=accepted.suppressions,
         baseline=accepted.baseline,
         excerpts=lines,
+        closest=closest,
+        mismatch=mismatch,
     )
     return report, found
 
@@ -473,11 +447,9 @@ def run_drift(request: AuditRequest, progress: Progress = _silent) -> tuple[Repo
     report = run(msgspec.structs.replace(request, targets=chosen_target), progress)
     clock = _Clock(progress)
     with clock.stage("drift"):
-        past = history_of.history(fork, upstream)
-        target, remark = None, ""
-        if chosen_target:
-            newer = open_reference(chosen_target[-1], "target", fork, cache)
-            target, remark = history_of.at_tag(newer, fork)
+        targets = [open_reference(ref, "target", fork, cache) for ref in chosen_target]
+        past = history_of.history(fork, upstream, targets)
+        target, remark = history_of.at_tag(targets[-1], fork) if targets else (None, "")
         start = history_of.latest_base(fork, past.merge_base, target)
         base = _open_base(fork, upstream, start) or upstream
         changes = changes_of.compare(fork, base, request.cache)
@@ -569,10 +541,7 @@ def chosen(book: Rulebook, select: Sequence[str], ignore: Sequence[str]) -> tupl
 
 def _open_upstream(request: AuditRequest, fork: Snapshot, cache: Path) -> Snapshot:
     if request.upstream is None:
-        closest = history_of.closest_tag(fork)
-        way = f"--upstream {closest}" if closest else "--upstream v0.5.17, or pypi:0.5.17"
-        hint = f"the closest upstream tag of this fork is {closest}" if closest else "for example"
-        raise UsageProblem(f"say which upstream release to compare with: {hint} ({way})")
+        raise UsageProblem(Releases(fork, request.cache).advice())
     return open_reference(request.upstream, "upstream", fork, cache)
 
 
@@ -720,28 +689,36 @@ def _judged(
     cache: Path | None,
     clock: _Clock,
     alone: bool,
+    newer: bool = False,
     workings: Workings | None = None,
 ) -> Outcome:
-    """From what was read to findings; the first side is the fork."""
+    """From what was read to findings; the first side is the fork.
+
+    ``newer`` says that the merge base is code that upstream wrote after its release.
+    """
     workings = workings or Workings()
     results = ResultStore(cache, Outcome)
     with clock.stage("recall"):
         names = [f"{s.side}\n{s.ref}\n{s.folder}" for s in sides.snapshots]
         unread = [repr(skipped) for skipped in sorted(_unread(sides.snapshots))]
-        newer = f"later {_later_base(sides.snapshots)}"
-        about = [book.digest, *(r.id for r in rules), *names, newer, *unread]
+        about = [book.digest, *(r.id for r in rules), *names, f"newer {newer}", *unread]
         key = workings.key = content_key(about, sides.digests())
         known = results.load(key)
     if known is not None:
         return known
-    outcome = _judge(sides, rules, clock, alone, workings)
+    outcome = _judge(sides, rules, clock, alone, newer, workings)
     results.save(key, outcome)
     sides.save()
     return outcome
 
 
 def _judge(
-    sides: Sides, rules: Sequence[Rule], clock: _Clock, alone: bool, workings: Workings
+    sides: Sides,
+    rules: Sequence[Rule],
+    clock: _Clock,
+    alone: bool,
+    newer: bool,
+    workings: Workings,
 ) -> Outcome:
     views = sides.views()
     fork, others = views[0], views[1:]
@@ -766,7 +743,6 @@ def _judge(
 
     with clock.stage("origin", 0, len(hits)):
         unread = [*sides.skipped, *_unread(sides.snapshots)]
-        newer = _later_base(sides.snapshots)
         witnesses = Witnesses(fork, others, elsewhere.result(), unread, report_path, newer)
         blamed = [(rule, hit, blame(*witnesses(hit))) for rule, hit in hits]
         blamed = pointed(blamed, fork, norms, witnesses)

@@ -106,6 +106,22 @@ class Releases:
             return None
         return told
 
+    def advice(self) -> str:
+        """What to say to someone who named no upstream: the closest release, and what to type."""
+        closest = self.closest()
+        shares = _in_full(closest.found)
+        note = f"; {closest.note}" if closest.note else ""
+        ask = "say which upstream release to compare with"
+        if self.claimed:
+            way = f"--upstream {RELEASE_PREFIX}{self.claimed.version}"
+            told = f"the dist-info beside the package says {self.claimed}"
+            return f"{ask}: {way}; {told}{f' ({shares})' if shares else ''}"
+        if not closest.found or not is_close(closest.found[0]):
+            far = f"; no release at hand is close ({shares})" if shares else ""
+            return f"{ask}: for example --upstream v0.5.17, or pypi:0.5.17{far}{note}"
+        ref = closest.found[0].ref
+        return f"{ask}: --upstream {ref}, the closest to this fork ({shares}){note}"
+
     def mismatch(self, upstream: Snapshot, *, related: bool) -> str:
         """A sentence where upstream is not the release that the fork is based on, else "".
 
@@ -114,49 +130,34 @@ class Releases:
         of one family, whatever their files say.
         """
         theirs = files_of(upstream)
-        same = _count_equal(self._files, theirs)
-        unrelated = not related and len(theirs) >= _TELLING and same < _FEW * len(theirs)
+        given = Likeness(upstream.ref, _count_equal(self._files, theirs), len(theirs))
         asked = self._version(upstream, theirs)
-        if self.claimed and self.claimed.release and asked:
-            if self.claimed.release.release == asked.release or same >= _MOSTLY * len(theirs):
+        claimed = self.claimed
+        if claimed and claimed.release and asked:
+            if _same_release(claimed.release, asked) or given.equal >= _MOSTLY * given.total:
                 return ""
             return (
-                f"{upstream.ref} is not what the dist-info of this fork says, {self.claimed}:"
-                f" compare with --upstream {RELEASE_PREFIX}{self.claimed.version}"
+                f"{given.ref} is not the release that the dist-info beside the package names,"
+                f" {claimed}: compare with --upstream {RELEASE_PREFIX}{claimed.version}"
             )
-        at, equal = self._ranking[0] if self._ranking else (0, 0)
-        best = self._likeness(at, equal) if self._ranking else None
-        shares = f"of {upstream.ref} {same:,} of {len(theirs):,}"
-        if best is None or not is_close(best) or (unrelated and asked is None):
-            if not unrelated:
-                return ""
-            nearest = f"; {_share(best)} of {best.ref}, the closest release" if best else ""
-            return (
-                f"only {same:,} of the {len(theirs):,} Python files of {upstream.ref} are unchanged"
-                f" in this fork, which does not look like its upstream{nearest}"
-            )
-        based = self._known[at].version
-        if asked is None:
-            # A branch or commit that has gone on is where a fork of it comes from all the same.
-            behind = self._rank(theirs)
-            if not behind or self._known[behind[0][0]].version.release >= based.release:
-                return ""
-            older = True
-        else:
-            if asked.release == based.release:
-                return ""
-            older = asked < based
-        if not self._sides_with(self._known[at], theirs):
+        strange = not related and given.total >= _TELLING and not is_close(given)
+        best = self._likeness(*self._ranking[0]) if self._ranking else None
+        if best is None or not is_close(best) or (strange and asked is None):
+            return _unlike(given, best) if strange else ""
+        based = self._known[self._ranking[0][0]]
+        # A branch or commit that went on after the fork left it is no mismatch: they meet in the
+        # merge base. An older one is.
+        order = asked or min(self._nearest(theirs) or based.version, based.version)
+        if _same_release(order, based.version) or not self._sides_with(based, theirs):
             return ""
-        effect = (
-            "what upstream changed in between counts as the fork's"
-            if older
-            else f"what upstream changed after {best.ref} is held against the fork"
+        relation, effect = (
+            ("older", "what upstream changed in between counts as the fork's")
+            if order < based.version
+            else ("newer", "what upstream changed in between is held against the fork")
         )
         return (
-            f"{upstream.ref} is {'older' if older else 'newer'} than {best.ref}, the release that"
-            f" this fork is based on: {_share(best)} of {best.ref} are unchanged here, {shares};"
-            f" {effect}; compare with --upstream {best.ref}"
+            f"{given.ref} is {relation} than {best.ref}, the release that this fork is based on"
+            f" ({_in_full((best, given))}); {effect}; compare with --upstream {best.ref}"
         )
 
     def _rank(self, files: Files) -> list[tuple[int, int]]:
@@ -225,7 +226,9 @@ class Releases:
         if repository is None or best is None or not (best.commit and self._fork.commit):
             return ""
         tagged = [release for release in self._known if release.commit]
-        lower = [r for r in tagged if r.version < best.version and _same_release(r, best)]
+        lower = [
+            r for r in tagged if r.version < best.version and _same_release(r.version, best.version)
+        ]
         later = {r.ref: r.commit for r in tagged if r.version > best.version}
         with suppress(GitError):
             if (
@@ -242,14 +245,17 @@ class Releases:
         named = release_of(upstream.ref)
         if named is not None:
             return named
-        for release in self._known:
-            if release.commit and release.commit == upstream.commit:
-                return release.version
-        if upstream.repository is not self._fork.repository or upstream.repository is None:
-            for at, equal in self._rank(files)[:1]:
-                if equal >= _MOSTLY * max(len(files), self._index.totals[at]):
-                    return self._known[at].version
+        if upstream.repository is not None and upstream.repository is self._fork.repository:
+            tagged = (r.version for r in self._known if r.commit and r.commit == upstream.commit)
+            return next(tagged, None)
+        for at, equal in self._rank(files)[:1]:
+            if equal >= _MOSTLY * max(len(files), self._index.totals[at]):
+                return self._known[at].version
         return None
+
+    def _nearest(self, files: Files) -> Version | None:
+        ranked = self._rank(files)
+        return self._known[ranked[0][0]].version if ranked else None
 
     def _sides_with(self, release: Release, theirs: Files) -> bool:
         """Whether the fork has the release's version of what tells it from upstream.
@@ -268,8 +274,16 @@ class Releases:
         return with_release > 0 and with_release >= _MOSTLY * (with_release + with_upstream)
 
 
-def _same_release(one: Release, other: Release) -> bool:
-    return one.version.release == other.version.release
+def _same_release(one: Version, other: Version) -> bool:
+    """Whether they differ at most as post releases and candidates of one release do."""
+    return one.release == other.release
+
+
+def _unlike(given: Likeness, best: Likeness | None) -> str:
+    """What is said where upstream and fork have next to nothing in common."""
+    told = [given] if best is None else [given, best]
+    last = f"; the closest release is {best.ref}" if best is not None else ""
+    return f"{given.ref} does not look like the upstream of this fork ({_in_full(told)}){last}"
 
 
 def is_close(likeness: Likeness) -> bool:
@@ -286,8 +300,15 @@ def _count_equal(files: Files, others: Files) -> int:
     return len(files.items() & others.items())
 
 
-def _share(likeness: Likeness) -> str:
-    return f"{likeness.equal:,} of the {likeness.total:,} Python files"
+def _in_full(found: Sequence[Likeness]) -> str:
+    """How much of the first two releases is unchanged; empty for none."""
+    parts: list[str] = []
+    for told in found[:2]:
+        many = f"{told.equal:,} of {told.total:,} Python files unchanged here"
+        short = f"{told.equal:,} of {told.total:,}"
+        percent = f"{100 * told.equal // max(told.total, 1)} %"
+        parts.append(f"{told.ref}: {short if parts else many}, {percent}")
+    return "; ".join(parts)
 
 
 def _at_hand(fork: Snapshot, cache: Path | None) -> list[Release]:
