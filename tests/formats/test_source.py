@@ -117,3 +117,9 @@ def test_source_cannot_drive_the_terminal() -> None:
     lines = list(draw(excerpt(evil, note=evil), Paint(False), 80, severity="high", gutter=2))
     assert not set("".join(lines)) & {"\x1b", "\x07", "\x9b", "\u202e"}
     assert "x\\x1b]0;owned\\x07" in lines[0]
+
+
+def test_a_tab_leads_to_the_next_stop() -> None:
+    assert spread("ab\tc") == ("ab  c", [0, 1, 2, 4, 5])
+    assert spread("漢\tc") == ("漢  c", [0, 2, 4, 5])
+    assert spread("\t\tc") == ("        c", [0, 4, 8, 9])
