@@ -10,10 +10,19 @@ from typing import NamedTuple
 
 from auditor.formats import page
 from auditor.formats.columns import Column, columns
-from auditor.formats.order import HOW_TO_SHOW, deployment, origin, rank
+from auditor.formats.order import HOW_TO_SHOW, conditions, deployment, origin, rank
 from auditor.formats.text import scrub
 from auditor.formats.verdict import Verdict
-from auditor.model import SEVERITIES, Argument, Excerpt, FileChange, Finding, Launch, Report
+from auditor.model import (
+    SEVERITIES,
+    Argument,
+    Condition,
+    Excerpt,
+    FileChange,
+    Finding,
+    Launch,
+    Report,
+)
 
 LARGEST = 100_000
 """Bytes that the page may have, so that it can be mailed; what has no room is counted."""
@@ -23,14 +32,15 @@ _OPEN = 2  # cards that are unfolded
 _FURTHER = 100
 _MOST = {
     "listed": 12,
-    "evidence": 12,
+    "evidence": 8,
+    "asked": 8,
     "also": 20,
     "accepted": 50,
     "suppressions": 50,
     "launches": 30,
     "settings": 60,
     "skipped": 20,
-    "checked": 100,
+    "checked": 40,
     "areas": 12,
     "warnings": 5,
     "ways": 3,
@@ -145,6 +155,8 @@ class _Page:
             origin=origin,
             deployment=deployment,
             in_short=_in_short,
+            conditions=conditions,
+            asked_for=_asked_for,
             flags=_FLAG.split,
             largest=LARGEST,
         )
@@ -229,6 +241,12 @@ def _in_short(finding: Finding) -> str:
     first, *others = ours.turned_on
     more = f" +{len(others)}" if others else ""
     return f"turned on by {PurePosixPath(first.path).name}:{first.line}{more}"
+
+
+def _asked_for(finding: Finding) -> list[Condition]:
+    """Every condition of the finding's code once, with the place where the tree asks for it."""
+    ways = finding.deployment.conditions if finding.deployment is not None else ()
+    return list(dict.fromkeys(condition for way in ways for condition in way if condition.path))
 
 
 def _turned_on(causes: Iterable[Cause]) -> dict[tuple[str, int], list[tuple[str, Cause]]]:
