@@ -139,7 +139,10 @@ class Index:
                 self.classes.append(node)
                 for decorator in node.decorator_list:
                     self._expression(decorator, body, guards, None)
-                inside = Body(self.module, node, None) if body.function is None else body
+                inside = body
+                if body.function is None:
+                    inside = Body(self.module, node, None)
+                    self.bodies.append(inside)
                 self._block(node.body, inside, node, guards)
             case ast.Import() | ast.ImportFrom():
                 for alias in node.names:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
 from auditor.deployment.asks import Asked, Asks
-from auditor.deployment.code import Body, Code, Use
+from auditor.deployment.code import Body, Code, Index, Use
 from auditor.tables.facts import Flag, Term
 from auditor.tables.terms import (
     ALWAYS,
@@ -33,6 +33,9 @@ _MOST = 16
 
 _MOST_GIVEN = 6
 """Places that give a setting its value."""
+
+_MOST_HANDS = 4
+"""Names and functions that a class goes through before an object is made of it."""
 
 _STEPS = 900
 """Functions entered for one place."""
@@ -76,7 +79,9 @@ class Ways:
         for body in index.bodies if index is not None else ():
             if body.name == name and (body.owner.name if body.owner else "") == owner:
                 self.steps = 0
-                return self.finished([self.climb(body, ALWAYS, "run", ())])
+                found = self.finished([self.climb(body, ALWAYS, "run", ())])
+                # What is asked of a request is no matter of how the server was started.
+                return tidy([tuple(frozenset(t for t in c if self.lasting(t)) for c in found)])
         return ALWAYS
 
     def settled(self, cases: Cases) -> list[Cases]:
@@ -154,8 +159,10 @@ class Ways:
             made = self.constructed(body.owner.name, inner, how, stack, body)
             return inner if made is None else made
         uses = self.callers(body, how)
-        if how == "made" and not uses and self.told(inner):
-            return self.closed(inner, body)
+        if how == "made" and not uses:
+            if self.told(inner):
+                return self.closed(inner, body)
+            uses = self.callers(body, "armed")
         if body.owner is not None and not uses:
             made = self.constructed(body.owner.name, self.closed(inner, body), how, stack)
             return inner if made is None else made
@@ -169,6 +176,8 @@ class Ways:
         """When what stands behind a use of a name runs by it."""
         if callee is not None:
             inner = self.asks.substituted(inner, use.call, callee, use.body, use.body)
+        elif use.call is None and use.body.function is not None:
+            inner = both(inner, self.held(use, 0), inner)
         here = self.asks.guards(use.guards, use.body, use.body, inner)
         if use.body.function is None and use.body.owner is not None:
             made = self.constructed(use.body.owner.name, here, how, stack)
@@ -176,6 +185,56 @@ class Ways:
         if use.body.function is None:
             return self.kept(use, here)
         return self.climb(use.body, here, how, stack)
+
+    def held(self, use: Use, depth: int) -> Cases:
+        """When an object is made of a class that is kept in a local name or handed on."""
+        body = use.body
+        index = self.code.index(body.module.path)
+        assert index is not None
+        if depth > _MOST_HANDS:
+            return ALWAYS
+        found = ALWAYS
+        callee, name = self.handed(index, use)
+        if callee is not None:
+            inner = self.flowing(index, callee, name, depth + 1)
+            found = self.asks.substituted(inner, use.inside, callee, body, body)
+        for name, rows in body.assigned.items():
+            if any(node is use.node for value, *_ in rows for node in ast.walk(value)):
+                return both(found, self.flowing(index, body, name, depth + 1), found)
+        return found
+
+    def flowing(self, index: Index, body: Body, name: str, depth: int) -> Cases:
+        """When an object is made of the class that a local name or parameter holds."""
+        found: list[Cases] = []
+        for use in index.uses.get(name, ()):
+            if use.body is not body or use.attribute:
+                continue
+            inner = ALWAYS if use.call is not None else self.held(use, depth)
+            found.append(self.asks.guards(use.guards, body, body, inner))
+        return self.joined(found) if found else ALWAYS
+
+    def handed(self, index: Index, use: Use) -> tuple[Body | None, str]:
+        """The function of the same file to which a use hands something, and the parameter."""
+        call = use.inside
+        if call is None:
+            return None, ""
+        match call.func:
+            case ast.Name(id=name):
+                owner = None
+            case ast.Attribute(value=ast.Name(id="self"), attr=name):
+                owner = use.body.owner
+            case _:
+                return None, ""
+        for body in index.bodies:
+            if body.name == name and body.owner is owner:
+                parameters = list(body.parameters)
+                for keyword in call.keywords:
+                    if keyword.value is use.node and keyword.arg in parameters:
+                        return body, str(keyword.arg)
+                for number, given in enumerate(call.args):
+                    if given is use.node and number < len(parameters):
+                        return body, parameters[number]
+        return None, ""
 
     def kept(self, use: Use, inner: Cases) -> Cases:
         """When something that is handed on at the top level of a module is taken from there."""
@@ -245,6 +304,11 @@ class Ways:
     def closed(self, cases: Cases, body: Body) -> Cases:
         """Without open parameters: who calls is not known."""
         return self.asks.substituted(cases, None, body, body, body)
+
+    def lasting(self, term: Term) -> bool:
+        """Whether a test is on more than the values of one call."""
+        name = self.asks.asked[term.field].name
+        return self.asks.kind(term) != "other" or name.startswith("self.")
 
     def told(self, cases: Cases) -> bool:
         """Whether every alternative says something of the model, the platform or the settings."""
