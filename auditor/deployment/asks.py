@@ -241,7 +241,7 @@ class Asks:
             return self.opaque_subject(node, body, term)
         terms = {t for case in found for t in case}
         kinds = {self.kind(t) for t in terms}
-        if len(terms) > 1 and "model" in kinds and kinds <= {"model", "other", "class"}:
+        if len(terms) > 1 and "model" in kinds and kinds <= {"model", "other"}:
             return self.model(node, body, term)  # one name for all that is asked of the model
         if kinds == {"other"}:
             return self.opaque_subject(node, body, term)

@@ -113,7 +113,6 @@ def needs_of(
     asks = Asks(code, defaults(tree, options))
     ways = Ways(code, asks, options)
     told = _Told(asks, options, report_path)
-    armed = ways.armed(arming)
     made: dict[tuple[str, str], Cases] = {}
     found: dict[Place, Needs] = {}
     for place in places:
@@ -133,24 +132,10 @@ def needs_of(
         for cases in parts:
             there = both(there, cases, there) or there
         found[place] = Needs(
-            told.alternatives(_for_classes(armed, place.classes, asks)),
+            told.alternatives(ways.armed(arming, place.classes)),
             told.alternatives(there),
         )
     return found
-
-
-def _for_classes(cases: Cases, classes: Collection[str], asks: Asks) -> Cases:
-    """Without the alternatives that leave out a pool's class, and without saying its class."""
-    kept = []
-    for case in cases:
-        of_class = {term for term in case if asks.kind(term) == "class"}
-        refused = any(
-            term.op == "false" and set(asks.asked[term.field].name.split("|")) & set(classes)
-            for term in of_class
-        )
-        if not refused:
-            kept.append(frozenset(case - of_class))
-    return tuple(dict.fromkeys(kept or cases))
 
 
 class _Told:

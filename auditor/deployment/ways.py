@@ -53,18 +53,83 @@ class Ways:
         self.flags = tuple(flags)
         self.steps = 0
         self._known: dict[tuple[int, Cases, How], Cases] = {}
+        self._rows: list[tuple[frozenset[str], Cases]] | None = None
+        self._armed: dict[tuple[Cases, ...], Cases] = {}
 
-    def armed(self, names: Collection[str]) -> Cases:
-        """When a method that puts something in a gate's place is called with it."""
-        found: list[Cases] = []
-        self.steps = 0
-        for name in sorted(names):
-            for use in self.code.uses(name):
-                if use.call is None or not _gives(use.call) or use.body.name == name:
-                    continue
-                here = self.asks.guards(use.guards, use.body, use.body, ALWAYS)
-                found.append(self.climb(use.body, here, "armed", ()))
-        return self.finished([*found, *self.settled(self.joined(found))])
+    def armed(self, names: Collection[str], classes: Collection[str]) -> Cases:
+        """When a method that puts something in a gate's place is called with it.
+
+        ``classes`` are a pool's class and its bases: calls on objects of other classes arm other
+        pools, and those that say that they are on its own count alone.
+        """
+        rows = self._arming(tuple(sorted(names)))
+        own = [cases for kinds, cases in rows if kinds & set(classes)]
+        found = own or [cases for kinds, cases in rows if not kinds or not classes]
+        if not found:
+            return NEVER
+        key = tuple(found)
+        if key not in self._armed:
+            whole = self.finished([*found, *self.settled(self.joined(found))])
+            self._armed[key] = whole
+        return self._of_classes(self._armed[key], classes)
+
+    def _arming(self, names: tuple[str, ...]) -> list[tuple[frozenset[str], Cases]]:
+        """For each call that arms the classes that its object is said to be, and when it runs."""
+        if self._rows is None:
+            self._rows = []
+            self.steps = 0
+            for name in names:
+                for use in self.code.uses(name):
+                    if use.call is None or not _gives(use.call) or use.body.name == name:
+                        continue
+                    here = self.asks.guards(use.guards, use.body, use.body, ALWAYS)
+                    cases = self.climb(use.body, here, "armed", ())
+                    self._rows.append((self.declared(use), cases))
+        return self._rows
+
+    def declared(self, use: Use) -> frozenset[str]:
+        """The classes that the object of a call is annotated with; none where that is not said."""
+        receiver = use.receiver
+        match receiver:
+            case ast.Name(id=name):
+                return _annotated(use.body, name)
+            case ast.Attribute(value=ast.Name(id=name), attr=attr):
+                return frozenset(
+                    found
+                    for holder in _annotated(use.body, name)
+                    for _, node in self.code.classes(holder)[:1]
+                    for row in node.body
+                    if isinstance(row, ast.AnnAssign)
+                    and isinstance(row.target, ast.Name)
+                    and row.target.id == attr
+                    for found in _names(row.annotation)
+                )
+        return frozenset()
+
+    def _of_classes(self, cases: Cases, classes: Collection[str]) -> Cases:
+        """Without the alternatives that are for other pools, and without saying of which."""
+        kept: list[Conjunction] = []
+        for case in cases:
+            asked = {term for term in case if self.asks.kind(term) == "class"}
+            if all(self._fits(term, classes) for term in asked):
+                kept.append(case - asked)
+        rest = [frozenset(t for t in c if self.asks.kind(t) != "class") for c in cases]
+        return tidy([tuple(kept or rest)])
+
+    def _fits(self, term: Term, classes: Collection[str]) -> bool:
+        """Whether a pool of these classes passes a test on an object's class.
+
+        An object that has no base in common with it is another one, and taken to pass.
+        """
+        names = self.asks.asked[term.field].name.split("|")
+        if not classes or set(names) & set(classes):
+            return term.op == "true" or not classes
+        own = next(iter(classes))
+        rows = [row for name in names for row in self.code.classes(name)[:1]]
+        lines = [{node.name for _, node in self.code.lineage(*row)} for row in rows]
+        if not any(line & set(classes) for line in lines):
+            return True
+        return term.op == "false" or any(own in line for line in lines)
 
     def made(self, class_name: str) -> Cases:
         """When objects of a class are made."""
@@ -419,6 +484,31 @@ class Ways:
             return True
         named = [local for local, (_, real) in index.imports.items() if real == body.function.name]
         return isinstance(use.node, ast.Name) and use.node.id in named
+
+
+def _annotated(body: Body, name: str) -> frozenset[str]:
+    """The classes that a parameter is annotated with."""
+    spec = body.function.args if body.function is not None else None
+    arguments = [*spec.posonlyargs, *spec.args, *spec.kwonlyargs] if spec is not None else []
+    return frozenset(
+        found
+        for arg in arguments
+        if arg.arg == name and arg.annotation is not None
+        for found in _names(arg.annotation)
+    )
+
+
+def _names(annotation: ast.expr) -> set[str]:
+    """The names of classes in an annotation, but for those that say nothing."""
+    found: set[str] = set()
+    for node in ast.walk(annotation):
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            found.add(node.attr)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.add(node.value.rpartition(".")[2])
+    return found - {"Any", "Optional", "Union", "None", "object"}
 
 
 def _of_settings(body: Body) -> bool:
