@@ -109,26 +109,32 @@ class Ways:
     def _of_classes(self, cases: Cases, classes: Collection[str]) -> Cases:
         """Without the alternatives that are for other pools, and without saying of which."""
         kept: list[Conjunction] = []
+        strange: list[Conjunction] = []
         for case in cases:
             asked = {term for term in case if self.asks.kind(term) == "class"}
-            if all(self._fits(term, classes) for term in asked):
-                kept.append(case - asked)
+            fitting = [self._fits(term, classes) for term in asked]
+            if False not in fitting:
+                # Tests on other objects alone say less than those on the pool, or none.
+                few = True in fitting or not any(term.op == "true" for term in asked)
+                (kept if few else strange).append(case - asked)
         rest = [frozenset(t for t in c if self.asks.kind(t) != "class") for c in cases]
-        return tidy([tuple(kept or rest)])
+        return tidy([tuple(kept or strange or rest)])
 
-    def _fits(self, term: Term, classes: Collection[str]) -> bool:
+    def _fits(self, term: Term, classes: Collection[str]) -> bool | None:
         """Whether a pool of these classes passes a test on an object's class.
 
-        An object that has no base in common with it is another one, and taken to pass.
+        None for the test on another object: one that has no base in common with the pool.
         """
         names = self.asks.asked[term.field].name.split("|")
-        if not classes or set(names) & set(classes):
-            return term.op == "true" or not classes
+        if not classes:
+            return True
+        if set(names) & set(classes):
+            return term.op == "true"
         own = next(iter(classes))
         rows = [row for name in names for row in self.code.classes(name)[:1]]
         lines = [{node.name for _, node in self.code.lineage(*row)} for row in rows]
         if not any(line & set(classes) for line in lines):
-            return True
+            return None
         return term.op == "false" or any(own in line for line in lines)
 
     def made(self, class_name: str) -> Cases:
