@@ -780,13 +780,22 @@ def _needs(
 def _place(fork: View, hit: Hit) -> Place:
     """Where a hit is; code outside of the pools is about the pool that the evidence names."""
     where = hit.where.symbol
-    shown = [(e.path, e.symbol) for e in hit.evidence if e.side == "fork"]
-    for path, qualname in ((where.path, where.qualname), *shown):
-        key = (path, qualname.rpartition(".")[0])
-        if key in fork.readings.families:
-            names = tuple(name for _, name in fork.index.classes[key].mro)
-            return Place(where.path, where.qualname, names)
-    return Place(where.path, where.qualname)
+    own = (where.path, where.qualname.rpartition(".")[0])
+    pools = set(fork.readings.families)
+    classes = [own] if own in pools else []
+    if not classes:
+        here = fork.functions.get(where.qualname, ())
+        named = {name for function in here for name in function.facts.mentions}
+        shown = [(e.path, e.symbol.rpartition(".")) for e in hit.evidence if e.side == "fork"]
+        rows = [((path, owner), name) for path, (owner, _, name) in shown if (path, owner) in pools]
+        # What the code calls by its name tells more than what it is compared with.
+        classes = [key for key, name in rows if name in named] or [key for key, _ in rows]
+    if not classes:
+        return Place(where.path, where.qualname)
+    # Of several the one that most are made from.
+    chosen = max(classes, key=lambda key: len(fork.index.subclasses.get(key, ())))
+    names = tuple(name for _, name in fork.index.classes[chosen].mro)
+    return Place(where.path, where.qualname, names)
 
 
 def _deployed(

@@ -33,6 +33,9 @@ _DEEPEST = 10
 _MOST_TOGETHER = 8
 """Alternatives of an ``and`` beyond which each part is taken as it is where nothing is set."""
 
+_MOST_MAKERS = 4
+"""Files that make an attribute of one name."""
+
 _MOST_RETURNS = 8
 _MOST_ASSIGNED = 4
 
@@ -238,7 +241,7 @@ class Asks:
             return self.opaque_subject(node, body, term)
         terms = {t for case in found for t in case}
         kinds = {self.kind(t) for t in terms}
-        if len(terms) > 1 and "model" in kinds and kinds <= {"model", "other", "class"}:
+        if len(terms) > 1 and "model" in kinds and kinds <= {"model", "other"}:
             return self.model(node, body, term)  # one name for all that is asked of the model
         if kinds == {"other"}:
             return self.opaque_subject(node, body, term)
@@ -334,19 +337,25 @@ class Asks:
         return []
 
     def elsewhere(self, name: str, own: Body, depth: int) -> list[tuple[Cases, ast.expr, Body]]:
-        """What an attribute of an unknown object gives, where one class alone makes it."""
+        """What an attribute of an unknown object gives, where one class alone makes it.
+
+        Several will do that all take it from the model.
+        """
         paths = self.code.mentioning(f"def {name}(")
         if len(paths) == 1:
             index = self.code.index(paths[0])
             bodies = [b for b in (index.bodies if index else ()) if b.name == name and b.owner]
-            return self.returned(bodies[0], own, -1, depth) if len(bodies) == 1 else []
-        paths = self.code.mentioning(f"self.{name} = ") if not paths else ()
-        if len(paths) == 1:
-            index = self.code.index(paths[0])
-            rows = index.attributes.get(name, []) if index is not None else []
-            if len(rows) == 1:
-                there, value, number, guards = rows[0]
-                return self.assigned([(value, number, guards)], there, own, depth)
+            if bodies:
+                return self.returned(bodies[0], own, -1, depth) if len(bodies) == 1 else []
+        paths = self.code.mentioning(f"self.{name} = ") if len(paths) < 2 else ()
+        if not 0 < len(paths) <= _MOST_MAKERS:
+            return []
+        indexes = (self.code.index(path) for path in paths)
+        rows = [row for i in indexes if i is not None for row in i.attributes.get(name, ())]
+        real = [row for row in rows if self.of_model(row[1], row[0])]
+        if rows and (len(rows) == 1 or len(real) == len(rows)):
+            there, value, number, guards = rows[0]
+            return self.assigned([(value, number, guards)], there, own, depth)
         return []
 
     def assigned(

@@ -139,7 +139,10 @@ class Index:
                 self.classes.append(node)
                 for decorator in node.decorator_list:
                     self._expression(decorator, body, guards, None)
-                inside = Body(self.module, node, None) if body.function is None else body
+                inside = body
+                if body.function is None:
+                    inside = Body(self.module, node, None)
+                    self.bodies.append(inside)
                 self._block(node.body, inside, node, guards)
             case ast.Import() | ast.ImportFrom():
                 for alias in node.names:
@@ -152,10 +155,8 @@ class Index:
                 self._expression(node.test, body, guards, None)
                 self._block(node.body, body, owner, (*guards, (node.test, False)))
                 self._block(node.orelse, body, owner, (*guards, (node.test, True)))
-                if leaves(node.body):
-                    return (*guards, (node.test, True))
-                if node.orelse and leaves(node.orelse):
-                    return (*guards, (node.test, False))
+                after = _passed(node)
+                return guards if after is None else (*guards, after)
             case ast.Match():
                 self._expression(node.subject, body, guards, None)
                 for case in node.cases:
@@ -404,6 +405,22 @@ def _used(name: str) -> re.Pattern[bytes]:
         rb"|[\"']\s*:\s*%b\b|^(?!.*\b(?:import|isinstance)\b).*, %b[,)]" % ((word,) * 7),
         re.MULTILINE,
     )
+
+
+def _passed(node: ast.If) -> Guard | None:
+    """The test under which what follows a choice is reached through it; None where that is sure."""
+    if leaves(node.body):
+        return node.test, True
+    if not node.orelse:
+        return None
+    if leaves(node.orelse):
+        return node.test, False
+    after = _passed(node.orelse[0]) if isinstance(node.orelse[0], ast.If) else None
+    if after is None or len(node.orelse) > 1:
+        return None
+    test, negated = after
+    other = ast.UnaryOp(ast.Not(), test) if negated else test
+    return ast.BoolOp(ast.Or(), [node.test, other]), False
 
 
 def leaves(block: Sequence[ast.stmt]) -> bool:

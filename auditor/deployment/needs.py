@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Literal
 
@@ -15,12 +16,13 @@ from auditor.tables.facts import Flag, Term
 from auditor.tables.flags import flags
 from auditor.tables.guards import defaults
 from auditor.tables.modules import Tree
-from auditor.tables.terms import Cases, constants
+from auditor.tables.terms import ALWAYS, Cases, both, constants
 
 _MOST_TOLD = 6
 """Alternatives that a finding shows."""
 
 _POSITIVE = frozenset({"true", "set", "==", "in", "<", "<=", ">", ">="})
+_MEMBER = re.compile(r"[A-Z]\w*\.[A-Z]\w*$")
 _ORDER = ("flag", "variable", "platform", "model", "other")
 
 ModelTest = tuple[str, tuple[str, ...], bool, bool]
@@ -111,7 +113,6 @@ def needs_of(
     asks = Asks(code, defaults(tree, options))
     ways = Ways(code, asks, options)
     told = _Told(asks, options, report_path)
-    armed = ways.armed(arming)
     made: dict[tuple[str, str], Cases] = {}
     found: dict[Place, Needs] = {}
     for place in places:
@@ -127,32 +128,14 @@ def needs_of(
             if key not in made:
                 made[key] = ways.run(*key)
             parts.append(made[key])
+        there = ALWAYS
+        for cases in parts:
+            there = both(there, cases, there) or there
         found[place] = Needs(
-            told.alternatives(_for_classes(armed, place.classes, asks)),
-            _product([told.alternatives(cases) for cases in parts]),
+            told.alternatives(ways.armed(arming, place.classes)),
+            told.alternatives(there),
         )
     return found
-
-
-def _product(parts: Sequence[Alternatives]) -> Alternatives:
-    found: Alternatives = ((),)
-    for part in parts:
-        found = tuple((*a, *b) for a in found for b in part or ((),))
-    return found
-
-
-def _for_classes(cases: Cases, classes: Collection[str], asks: Asks) -> Cases:
-    """Without the alternatives that leave out a pool's class, and without saying its class."""
-    kept = []
-    for case in cases:
-        of_class = {term for term in case if asks.kind(term) == "class"}
-        refused = any(
-            term.op == "false" and set(asks.asked[term.field].name.split("|")) & set(classes)
-            for term in of_class
-        )
-        if not refused:
-            kept.append(frozenset(case - of_class))
-    return tuple(dict.fromkeys(kept or cases))
 
 
 class _Told:
@@ -221,11 +204,12 @@ class _Told:
         word = "not " if term.op == "false" else ""
         if names and term.op in ("true", "false"):
             first, *others = dict.fromkeys(names)
-            return f"the model is {word}a {first}" + (f" or {len(others)} others" if others else "")
+            more = f" or {len(others)} {'other' if len(others) == 1 else 'others'}"
+            return f"the model is {word}a {first}{more if others else ''}"
         if term.op not in ("true", "false"):
-            return f"the model's {_words(asked.name)}{_compared(term)}"
+            return f"the model's {_words(asked.name)} is{_compared(term)}"
         said = _words(asked.name.partition("(")[0])
-        for verb in ("is", "has"):
+        for verb in ("is", "has", "uses", "supports"):
             if said.startswith(f"{verb} "):
                 return f"the model {verb} {word}{said[len(verb) + 1 :]}"
         return f"the model {'lacks' if word else 'has'} {said}"
@@ -255,7 +239,10 @@ def _words(name: str) -> str:
 
 
 def _compared(term: Term) -> str:
-    values = [str(value) for value in constants(term)]
+    # A member of an enumeration is known by its own name.
+    values = [
+        str(v).rpartition(".")[2] if _MEMBER.match(str(v)) else str(v) for v in constants(term)
+    ]
     match term.op:
         case "true" | "set":
             return ""

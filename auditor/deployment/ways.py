@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
 from auditor.deployment.asks import Asked, Asks
-from auditor.deployment.code import Body, Code, Use
+from auditor.deployment.code import Body, Code, Index, Use
 from auditor.tables.facts import Flag, Term
 from auditor.tables.terms import (
     ALWAYS,
@@ -34,6 +34,9 @@ _MOST = 16
 _MOST_GIVEN = 6
 """Places that give a setting its value."""
 
+_MOST_HANDS = 4
+"""Names and functions that a class goes through before an object is made of it."""
+
 _STEPS = 900
 """Functions entered for one place."""
 
@@ -50,18 +53,89 @@ class Ways:
         self.flags = tuple(flags)
         self.steps = 0
         self._known: dict[tuple[int, Cases, How], Cases] = {}
+        self._rows: list[tuple[frozenset[str], Cases]] | None = None
+        self._armed: dict[tuple[Cases, ...], Cases] = {}
 
-    def armed(self, names: Collection[str]) -> Cases:
-        """When a method that puts something in a gate's place is called with it."""
-        found: list[Cases] = []
-        self.steps = 0
-        for name in sorted(names):
-            for use in self.code.uses(name):
-                if use.call is None or not _gives(use.call) or use.body.name == name:
-                    continue
-                here = self.asks.guards(use.guards, use.body, use.body, ALWAYS)
-                found.append(self.climb(use.body, here, "armed", ()))
-        return self.finished([*found, *self.settled(self.joined(found))])
+    def armed(self, names: Collection[str], classes: Collection[str]) -> Cases:
+        """When a method that puts something in a gate's place is called with it.
+
+        ``classes`` are a pool's class and its bases: calls on objects of other classes arm other
+        pools, and those that say that they are on its own count alone.
+        """
+        rows = self._arming(tuple(sorted(names)))
+        own = [cases for kinds, cases in rows if kinds & set(classes)]
+        found = own or [cases for kinds, cases in rows if not kinds or not classes]
+        if not found:
+            return NEVER
+        key = tuple(found)
+        if key not in self._armed:
+            whole = self.finished([*found, *self.settled(self.joined(found))])
+            self._armed[key] = whole
+        return self._of_classes(self._armed[key], classes)
+
+    def _arming(self, names: tuple[str, ...]) -> list[tuple[frozenset[str], Cases]]:
+        """For each call that arms the classes that its object is said to be, and when it runs."""
+        if self._rows is None:
+            self._rows = []
+            self.steps = 0
+            for name in names:
+                for use in self.code.uses(name):
+                    if use.call is None or not _gives(use.call) or use.body.name == name:
+                        continue
+                    here = self.asks.guards(use.guards, use.body, use.body, ALWAYS)
+                    cases = self.climb(use.body, here, "armed", ())
+                    self._rows.append((self.declared(use), cases))
+        return self._rows
+
+    def declared(self, use: Use) -> frozenset[str]:
+        """The classes that the object of a call is annotated with; none where that is not said."""
+        receiver = use.receiver
+        match receiver:
+            case ast.Name(id=name):
+                return _annotated(use.body, name)
+            case ast.Attribute(value=ast.Name(id=name), attr=attr):
+                return frozenset(
+                    found
+                    for holder in _annotated(use.body, name)
+                    for _, node in self.code.classes(holder)[:1]
+                    for row in node.body
+                    if isinstance(row, ast.AnnAssign)
+                    and isinstance(row.target, ast.Name)
+                    and row.target.id == attr
+                    for found in _names(row.annotation)
+                )
+        return frozenset()
+
+    def _of_classes(self, cases: Cases, classes: Collection[str]) -> Cases:
+        """Without the alternatives that are for other pools, and without saying of which."""
+        kept: list[Conjunction] = []
+        strange: list[Conjunction] = []
+        for case in cases:
+            asked = {term for term in case if self.asks.kind(term) == "class"}
+            fitting = [self._fits(term, classes) for term in asked]
+            if False not in fitting:
+                # Tests on other objects alone say less than those on the pool, or none.
+                few = True in fitting or not any(term.op == "true" for term in asked)
+                (kept if few else strange).append(case - asked)
+        rest = [frozenset(t for t in c if self.asks.kind(t) != "class") for c in cases]
+        return tidy([tuple(kept or strange or rest)])
+
+    def _fits(self, term: Term, classes: Collection[str]) -> bool | None:
+        """Whether a pool of these classes passes a test on an object's class.
+
+        None for the test on another object: one that has no base in common with the pool.
+        """
+        names = self.asks.asked[term.field].name.split("|")
+        if not classes:
+            return True
+        if set(names) & set(classes):
+            return term.op == "true"
+        own = next(iter(classes))
+        rows = [row for name in names for row in self.code.classes(name)[:1]]
+        lines = [{node.name for _, node in self.code.lineage(*row)} for row in rows]
+        if not any(line & set(classes) for line in lines):
+            return None
+        return term.op == "false" or any(own in line for line in lines)
 
     def made(self, class_name: str) -> Cases:
         """When objects of a class are made."""
@@ -76,7 +150,9 @@ class Ways:
         for body in index.bodies if index is not None else ():
             if body.name == name and (body.owner.name if body.owner else "") == owner:
                 self.steps = 0
-                return self.finished([self.climb(body, ALWAYS, "run", ())])
+                found = self.finished([self.climb(body, ALWAYS, "run", ())])
+                # What is asked of a request is no matter of how the server was started.
+                return tidy([tuple(frozenset(t for t in c if self.lasting(t)) for c in found)])
         return ALWAYS
 
     def settled(self, cases: Cases) -> list[Cases]:
@@ -154,8 +230,10 @@ class Ways:
             made = self.constructed(body.owner.name, inner, how, stack, body)
             return inner if made is None else made
         uses = self.callers(body, how)
-        if how == "made" and not uses and self.told(inner):
-            return self.closed(inner, body)
+        if how == "made" and not uses:
+            if self.told(inner):
+                return self.closed(inner, body)
+            uses = self.callers(body, "armed")
         if body.owner is not None and not uses:
             made = self.constructed(body.owner.name, self.closed(inner, body), how, stack)
             return inner if made is None else made
@@ -169,6 +247,8 @@ class Ways:
         """When what stands behind a use of a name runs by it."""
         if callee is not None:
             inner = self.asks.substituted(inner, use.call, callee, use.body, use.body)
+        elif use.call is None and use.body.function is not None:
+            inner = both(inner, self.held(use, 0), inner)
         here = self.asks.guards(use.guards, use.body, use.body, inner)
         if use.body.function is None and use.body.owner is not None:
             made = self.constructed(use.body.owner.name, here, how, stack)
@@ -176,6 +256,56 @@ class Ways:
         if use.body.function is None:
             return self.kept(use, here)
         return self.climb(use.body, here, how, stack)
+
+    def held(self, use: Use, depth: int) -> Cases:
+        """When an object is made of a class that is kept in a local name or handed on."""
+        body = use.body
+        index = self.code.index(body.module.path)
+        assert index is not None
+        if depth > _MOST_HANDS:
+            return ALWAYS
+        found = ALWAYS
+        callee, name = self.handed(index, use)
+        if callee is not None:
+            inner = self.flowing(index, callee, name, depth + 1)
+            found = self.asks.substituted(inner, use.inside, callee, body, body)
+        for name, rows in body.assigned.items():
+            if any(node is use.node for value, *_ in rows for node in ast.walk(value)):
+                return both(found, self.flowing(index, body, name, depth + 1), found)
+        return found
+
+    def flowing(self, index: Index, body: Body, name: str, depth: int) -> Cases:
+        """When an object is made of the class that a local name or parameter holds."""
+        found: list[Cases] = []
+        for use in index.uses.get(name, ()):
+            if use.body is not body or use.attribute:
+                continue
+            inner = ALWAYS if use.call is not None else self.held(use, depth)
+            found.append(self.asks.guards(use.guards, body, body, inner))
+        return self.joined(found) if found else ALWAYS
+
+    def handed(self, index: Index, use: Use) -> tuple[Body | None, str]:
+        """The function of the same file to which a use hands something, and the parameter."""
+        call = use.inside
+        if call is None:
+            return None, ""
+        match call.func:
+            case ast.Name(id=name):
+                owner = None
+            case ast.Attribute(value=ast.Name(id="self"), attr=name):
+                owner = use.body.owner
+            case _:
+                return None, ""
+        for body in index.bodies:
+            if body.name == name and body.owner is owner:
+                parameters = list(body.parameters)
+                for keyword in call.keywords:
+                    if keyword.value is use.node and keyword.arg in parameters:
+                        return body, str(keyword.arg)
+                for number, given in enumerate(call.args):
+                    if given is use.node and number < len(parameters):
+                        return body, parameters[number]
+        return None, ""
 
     def kept(self, use: Use, inner: Cases) -> Cases:
         """When something that is handed on at the top level of a module is taken from there."""
@@ -245,6 +375,11 @@ class Ways:
     def closed(self, cases: Cases, body: Body) -> Cases:
         """Without open parameters: who calls is not known."""
         return self.asks.substituted(cases, None, body, body, body)
+
+    def lasting(self, term: Term) -> bool:
+        """Whether a test is on more than the values of one call."""
+        name = self.asks.asked[term.field].name
+        return self.asks.kind(term) != "other" or name.startswith("self.")
 
     def told(self, cases: Cases) -> bool:
         """Whether every alternative says something of the model, the platform or the settings."""
@@ -355,6 +490,31 @@ class Ways:
             return True
         named = [local for local, (_, real) in index.imports.items() if real == body.function.name]
         return isinstance(use.node, ast.Name) and use.node.id in named
+
+
+def _annotated(body: Body, name: str) -> frozenset[str]:
+    """The classes that a parameter is annotated with."""
+    spec = body.function.args if body.function is not None else None
+    arguments = [*spec.posonlyargs, *spec.args, *spec.kwonlyargs] if spec is not None else []
+    return frozenset(
+        found
+        for arg in arguments
+        if arg.arg == name and arg.annotation is not None
+        for found in _names(arg.annotation)
+    )
+
+
+def _names(annotation: ast.expr) -> set[str]:
+    """The names of classes in an annotation, but for those that say nothing."""
+    found: set[str] = set()
+    for node in ast.walk(annotation):
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            found.add(node.attr)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.add(node.value.rpartition(".")[2])
+    return found - {"Any", "Optional", "Union", "None", "object"}
 
 
 def _of_settings(body: Body) -> bool:
