@@ -88,7 +88,7 @@ class Endings:
             if set(moved) - paths and len(paths) < _MOST_FILES:
                 paths.update(moved)
                 found = self.seen(commit, paths | among)
-        asked = _pairs(hit)
+        asked = pairs(hit)
         if asked & found.defects:
             return "defect"
         if asked & found.waits:
@@ -203,7 +203,7 @@ class Endings:
         for rule in self.book.rules:
             if rule.check in CHECKS:
                 for hit in CHECKS[rule.check].judge(rule.params, norms[rule.check], view):
-                    defects |= _pairs(hit)
+                    defects |= pairs(hit)
         waits = {
             (reading.function.facts.qualname, reading.root)
             for reading in view.readings.readings
@@ -243,7 +243,7 @@ def texts_of(data: bytes, hit: Hit) -> set[bytes]:
     return texts
 
 
-def _pairs(hit: Hit) -> set[tuple[str, str]]:
+def pairs(hit: Hit) -> set[tuple[str, str]]:
     """(qualified name, attribute) of all that a hit is about."""
     return {(hit.where.symbol.qualname, root) for root in hit.anchor.split(",")}
 
@@ -322,7 +322,7 @@ def _confirmed(
     return {
         fingerprint: ending
         for fingerprint, ending in found.items()
-        if ending.release and not _pairs(hits[fingerprint]) & defects[ending.release]
+        if ending.release and not pairs(hits[fingerprint]) & defects[ending.release]
     }
 
 

@@ -44,6 +44,7 @@ class Evidence(msgspec.Struct, frozen=True, order=True):
     """A place that supports a finding, and what it shows there (``note``, a short clause).
 
     ``side`` says in whose tree the line is: a gate that the fork lost is a line of upstream.
+    ``sibling`` says that it is the wait of another reader; of these the nearest comes first.
     """
 
     path: str
@@ -51,6 +52,7 @@ class Evidence(msgspec.Struct, frozen=True, order=True):
     symbol: str
     note: str
     side: Side = "fork"
+    sibling: bool = False
 
 
 class Skipped(msgspec.Struct, frozen=True, order=True):
@@ -358,6 +360,8 @@ class ChangeSet(msgspec.Struct, frozen=True):
 
     ``commits`` is None where there is no shared history (``history_note`` says why).
     ``ahead``/``behind`` count commits against the upstream reference, None without history.
+    ``own`` counts the commits, merges aside, that no reference of upstream's in the repository has;
+    ``commits`` are the newest of these.
     """
 
     files: tuple[FileChange, ...]
@@ -365,6 +369,7 @@ class ChangeSet(msgspec.Struct, frozen=True):
     ahead: int | None = None
     behind: int | None = None
     history_note: str = ""
+    own: int | None = None
 
 
 class SideInfo(msgspec.Struct, frozen=True):

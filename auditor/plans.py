@@ -157,7 +157,7 @@ class Desk:
         made = self.workings.norms.get("sibling-gates")
         if made is not None:
             return Gates(self.workings.views, made)
-        snapshots = opened(self.request).snapshots
+        snapshots, _ = opened(self.request)
         with contextlib.closing(FactStore(self.request.cache, alone=True)) as store:
             views = Sides(snapshots, self.book.vocabulary, store, self._stage).views()
         return Gates(views, CHECKS["sibling-gates"].learn(views))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from auditor.analysis.readings import Reading
+from auditor.analysis.norm import wait_line
 from auditor.checks import CHECKS
 from auditor.checks.view import View
 from auditor.model import Evidence, Hit, Side, Skipped, Symbol
@@ -89,7 +89,7 @@ class Witnesses:
         if gated:
             facts = gated[0].function.facts
             gate = gated[0].gate.rpartition(".")[2]
-            line = _wait_line(view, gated[0]) or facts.line
+            line = wait_line(view.readings, gated[0])
             place = Evidence(
                 gated[0].function.path, line, facts.qualname, f"waits on {gate} here", view.side
             )
@@ -104,12 +104,6 @@ class Witnesses:
         if symbol.qualname in view.functions or _defines(view, symbol.path, symbol.qualname):
             return "present", ()
         return "absent", ()
-
-
-def _wait_line(view: View, reading: Reading) -> int | None:
-    summary = view.readings.summary(reading.function, reading.context)
-    lines = [w.line for w in summary.waits if view.readings.is_gate(w.token)]
-    return reading.function.line_of(min(lines)) if lines else None
 
 
 def _defines(view: View, path: str, qualname: str) -> bool:

@@ -105,7 +105,7 @@ class Bypasses:
         for reading in self.readings.readings:
             if reading.delegated and is_gated_reader(self.readings, reading):
                 key = (reading.context, reading.root)
-                found.setdefault(key, {})[sibling_of(self.side, reading)] = None
+                found.setdefault(key, {})[sibling_of(self.side, self.readings, reading)] = None
         return {key: tuple(sorted(s)) for key, s in found.items()}
 
     def _inner(

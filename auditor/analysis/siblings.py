@@ -211,6 +211,7 @@ class Judge:
             self._cause(first),
             siblings[0].gate if siblings else first.gate or _any_gate(chosen),
             waits=self._own_waits(candidate, shape, first.read.line),
+            disarmed=self.readings.disarming(context, first.root) if shape == "delegate" else None,
         )
 
     def _reach(
@@ -289,7 +290,7 @@ class Judge:
                 if not reads_elements(reading.read) or not key_parameters(reading.read) & keys:
                     continue
                 if reading.gated:
-                    gated.setdefault(other, sibling_of(self.side, reading))
+                    gated.setdefault(other, sibling_of(self.side, self.readings, reading))
                 elif not other.startswith("_"):
                     open_.add(other)
         open_ -= gated.keys()
@@ -313,7 +314,7 @@ class Judge:
             reads = [r for r in self.readings.of_method(key, method) if self._reads(r)]
             gated = [r for r in reads if is_gated_reader(self.readings, r)]
             if gated:
-                waiting[key] = sibling_of(self.side, gated[0])
+                waiting[key] = sibling_of(self.side, self.readings, gated[0])
             elif reads:
                 others += 1
         share = len(waiting) / (len(waiting) + others + 1)

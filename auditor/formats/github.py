@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from auditor.formats.order import origin, rank
+from auditor.formats.order import deployment, origin, rank
 from auditor.formats.text import count, printable
 from auditor.formats.verdict import Verdict
 from auditor.model import Finding, Report, Severity
@@ -27,13 +27,16 @@ def render(report: Report, verdict: Verdict) -> str:
 
     Empty where there is nothing to say.
     """
-    # One place among the notices is for what is not shown, one among the warnings for a doubt.
+    # One place among the notices is for what is not shown, one among the warnings for each doubt.
     room = {"error": MOST_OF_A_KIND, "warning": MOST_OF_A_KIND, "notice": MOST_OF_A_KIND - 1}
     lines = []
     if verdict.undecided:
         room["warning"] -= 1
         told = "; ".join(verdict.undecided)
         lines.append(f"::warning title={_property('audit: in doubt')}::{_data(told)}")
+    if report.mismatch:
+        room["warning"] -= 1
+        lines.append(f"::warning title={_property('audit: upstream')}::{_data(report.mismatch)}")
     active = sorted((f for f in report.findings if f.disposition == "active"), key=rank)
     left: list[Finding] = []
     for finding in active:
@@ -58,7 +61,8 @@ def _annotation(kind: str, finding: Finding) -> str:
         properties["col"] = str(where.column)
     properties["title"] = f"{finding.rule} ({finding.severity}, {origin(finding)})"
     told = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
-    lines = [hit.message, f"To do: {hit.fix}" if hit.fix else "", f"audit {finding.fingerprint}"]
+    lines = [hit.message, finding.means, deployment(finding)]
+    lines += [f"To do: {hit.fix}" if hit.fix else "", f"audit {finding.fingerprint}"]
     return f"::{kind} {told}::" + "%0A".join(_data(line) for line in lines if line)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from auditor.repo.files import MAX_PYTHON
 from auditor.repo.git import Repository
+from auditor.repo.lineage import version_tags
 from auditor.repo.references import version_of
 from auditor.repo.snapshot import Snapshot
 
@@ -53,21 +54,36 @@ def upstream_refs(
     return tags | sure
 
 
-def version_tags(repository: Repository) -> tuple[str, ...]:
-    """The tags that are named as releases are, candidates included, by name.
+class OwnPart(NamedTuple):
+    """What of a commit's history no reference of upstream's has.
 
-    A version of another number of parts than most (``v0.5.17.1``) is no release of upstream's.
+    ``commits`` counts them, merges aside. ``taken`` is upstream's newest commit in it, where
+    the code of upstream's ends: the commit itself where all of it is upstream's, the latest by
+    date where lines of upstream's were merged that do not hold each other, None where the two
+    share nothing.
     """
-    versions = {tag: found for tag in sorted(repository.tags()) if (found := version_of(tag))}
-    parts = Counter(len(version.release) for version in versions.values())
-    usual = parts.most_common(1)[0][0] if parts else 0
-    return tuple(tag for tag, found in versions.items() if len(found.release) == usual)
+
+    commits: int
+    taken: str | None
+
+
+def own_part(repository: Repository, commit: str, upstream: Mapping[str, str]) -> OwnPart:
+    """The fork's own part of a commit's history. Raises GitError."""
+    span = ("--boundary", "--parents", "--end-of-options", *own_span(commit, upstream))
+    rows = [line.split() for line in repository.run("rev-list", *span).decode("ascii").splitlines()]
+    if not rows:
+        return OwnPart(0, commit)
+    edges = [row[0].removeprefix("-") for row in rows if row[0].startswith("-")]
+    commits = sum(len(row) <= 2 for row in rows if not row[0].startswith("-"))
+    if not edges:
+        return OwnPart(commits, None)
+    newest = repository.run("rev-list", "--max-count=1", "--date-order", "--end-of-options", *edges)
+    return OwnPart(commits, newest.decode("ascii").strip() or None)
 
 
 def own_count(repository: Repository, commit: str, upstream: Mapping[str, str]) -> int:
     """How many commits, merges aside, no reference of upstream's has. Raises GitError."""
-    span = ("--count", "--no-merges", "--end-of-options", *own_span(commit, upstream))
-    return int(repository.run("rev-list", *span))
+    return own_part(repository, commit, upstream).commits
 
 
 def own_span(commit: str, upstream: Mapping[str, str]) -> tuple[str, ...]:
@@ -150,28 +166,3 @@ def _place(uri: str) -> str:
         return f"{parts.hostname}/{parts.path.strip('/').removesuffix('.git')}".lower()
     except ValueError:
         return ""
-
-
-def is_later(repository: Repository, base: str, release: str) -> bool:
-    """Whether upstream wrote a commit after, or beside, a release: the release does not hold it."""
-    return repository.line("merge-base", base, release) != base
-
-
-def last_taken(repository: Repository, commit: str, upstream: Mapping[str, str]) -> str | None:
-    """Upstream's newest commit that is in ``commit``: where the code of upstream's in it ends.
-
-    A commit that is upstream's as a whole is its own answer. Where the fork merged lines of
-    upstream's that do not hold each other, the latest by date. None where they share nothing.
-    Raises GitError.
-    """
-    if not upstream:
-        return None
-    out = repository.run("rev-list", "--boundary", "--end-of-options", *own_span(commit, upstream))
-    lines = out.decode("ascii").split()
-    if not lines:
-        return commit
-    edges = [line.removeprefix("-") for line in lines if line.startswith("-")]
-    if not edges:
-        return None
-    newest = repository.run("rev-list", "--max-count=1", "--date-order", "--end-of-options", *edges)
-    return newest.decode("ascii").strip() or None

@@ -182,6 +182,8 @@ def triage(
                 whose.reason,
                 whose.fixed_in,
                 since_base=whose.since_base,
+                effect=rule.effect,
+                means=rule.means,
             )
         )
     return sorted(found, key=lambda f: (SEVERITIES.index(f.severity), f.hit.where, f.rule))

@@ -13,7 +13,7 @@ import pytest
 from cmarkgfm.cmark import Options
 
 from auditor.formats import NAMES
-from auditor.model import Checked, Report
+from auditor.model import Checked, Deployment, Report, TurnedOn
 
 from .machines import GOLDEN, HOSTILE, hostile_report, small_rules, written
 from .sample import POOL, finding, full_report, report
@@ -83,8 +83,8 @@ def test_columns_are_left_out_where_an_annotation_has_several_lines() -> None:
 
 def test_hostile_text_makes_no_command_of_its_own() -> None:
     found = commands(written("github", hostile_report()))
-    assert [kind for kind, _, _ in found] == ["warning", "error", "notice"]
-    assert found[1][1]["line"] == "1811"
+    assert [kind for kind, _, _ in found] == ["warning", "warning", "error", "notice"]
+    assert found[2][1]["line"] == "1811"
 
 
 @pytest.mark.parametrize(
@@ -235,15 +235,23 @@ class Page(HTMLParser):
             self.rows[-1][-1] += data.rstrip("\n")
 
 
-def test_the_summary_begins_with_the_verdict_and_lists_what_is_new_by_severity() -> None:
+def test_the_summary_begins_with_the_verdict_and_lists_findings_by_whose_they_are() -> None:
     page = Page(written("markdown", full_report()))
     assert page.tags[0] == "h2"
     assert page.words.startswith("audit: 4 findings at or above high (3 causes)")
     assert page.rows[0] == ["severity", "where", "what", "origin"]
-    severities = [
-        re.match("[a-z]+?(?=(high|medium|low) confidence)", row[0]) for row in page.rows[1:]
-    ]
+    rows = [row for row in page.rows if row[0] != "severity"]
+    severities = [re.match("[a-z]+?(?=(high|medium|low) confidence)", row[0]) for row in rows]
     assert [s and s[0] for s in severities] == ["high"] * 4 + ["medium", "low"]
+    headings = (
+        "Of this fork and its deployment · 4",
+        "Fixed upstream · 1",
+        "Inherited",
+        "Accepted",
+    )
+    places = [page.words.index(heading) for heading in headings]
+    assert places == sorted(places)
+    assert "New" not in page.words
     assert "Accepted · 1" in page.words
     assert "suppressed: read on the transfer thread only" in page.words
     assert "12 below the asked confidence" in page.words
@@ -251,10 +259,30 @@ def test_the_summary_begins_with_the_verdict_and_lists_what_is_new_by_severity()
     assert "In order: 3 of 4 checked." in page.words
 
 
+def test_what_came_with_upstream_s_later_code_is_not_called_the_fork_s() -> None:
+    value = report(finding(origin="inherited", since_base="v0.5.17"))
+    page = Page(written("markdown", value))
+    assert "Came with upstream's later code · 1" in page.words
+    assert "came with upstream's code after v0.5.17" in page.rows[1][3]
+    assert "Of this fork" not in page.words
+
+
+@pytest.mark.parametrize("name", ["table", "github", "junit", "markdown", "sarif"])
+def test_each_format_says_what_it_means_and_what_turns_it_on(name: str) -> None:
+    runs = Deployment("on", turned_on=(TurnedOn("deploy/a.sh", 3, "--enable-tier"),))
+    value = report(finding(means="Answers turn out wrong.", deployment=runs))
+    text = written(name, value, rules=small_rules())
+    assert "Answers turn out wrong." in text
+    assert "turned on by deploy/a.sh:3 (--enable-tier)" in text
+    plain = written(name, report(finding(means="", effect="")), rules=small_rules())
+    assert "Answers" not in plain
+    assert "turned on" not in plain
+
+
 def test_hostile_text_stays_text_in_its_cell() -> None:
     page = Page(written("markdown", hostile_report()))
     assert set(page.tags) <= {
-        *("h2", "h3", "p", "code", "br", "strong", "ul", "li"),
+        *("h2", "h3", "p", "blockquote", "code", "br", "strong", "ul", "li"),
         *("table", "thead", "tbody", "tr", "th", "td"),
     }
     assert [len(row) for row in page.rows] == [4, 4, 4]
@@ -274,7 +302,7 @@ def test_the_summary_is_bounded_and_says_what_it_left_out() -> None:
     text = written("markdown", report(*many, *known))
     assert 50_000 < len(text) <= 65_000
     shown = len(Page(text).rows) - 1
-    assert f"characters: {3_000 - shown:,} new findings." in text
+    assert f"characters: {3_000 - shown:,} findings." in text
     assert "Accepted · 1" in text
 
 
@@ -282,3 +310,40 @@ def test_the_summary_of_nothing() -> None:
     page = Page(written("markdown", report()))
     assert page.words.startswith("audit: nothing at or above high · exit 0")
     assert "table" not in page.tags
+
+
+# -- upstream that is not the fork's base --------------------------------------------------------
+
+OTHER_BASE = "v0.5.18 is newer than v0.5.9, the release that this fork is based on"
+
+
+def test_a_wrong_upstream_is_the_first_thing_said() -> None:
+    value = report(finding(), mismatch=OTHER_BASE)
+    assert commands(written("github", value))[0] == (
+        "warning",
+        {"title": "audit: upstream"},
+        OTHER_BASE,
+    )
+    verdict, _, warning, *_ = written("markdown", value).splitlines()
+    assert verdict.startswith("## audit: 1 finding")
+    assert warning == f"> Warning: {OTHER_BASE}"
+    assert f"warning: {OTHER_BASE}" in written("junit", value)
+    [notification] = [
+        told
+        for told in json.loads(written("sarif", value))["runs"][0]["invocations"][0][
+            "toolExecutionNotifications"
+        ]
+        if told["descriptor"]["id"] == "mismatch"
+    ]
+    assert (notification["level"], notification["message"]["text"]) == ("warning", OTHER_BASE)
+
+
+def test_annotations_leave_room_for_a_wrong_upstream() -> None:
+    many = (finding(severity="medium", line=line) for line in range(1, 12))
+    kinds = [kind for kind, _, _ in commands(written("github", report(*many, mismatch="m")))]
+    assert kinds.count("warning") == 10
+
+
+def test_a_right_upstream_is_not_worth_a_word() -> None:
+    for name in NAMES:
+        assert "warning: " not in written(name, report(finding()), rules=small_rules()).lower()

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from auditor.repo.lineage import version_tags
 from auditor.repo.snapshot import open_fork, open_reference
-from auditor.repo.upstream import own_count, upstream_refs, version_tags
+from auditor.repo.upstream import own_count, upstream_refs
 
 POOL = "python/sglang/srt/pool.py"
 PROJECT = '[project.urls]\n"Homepage" = "https://git.example.org/maker/sglang"\n'
@@ -49,7 +50,7 @@ def test_merges_are_no_commits_of_the_forks_own(repository):
 
 
 def test_other_families_of_tags_are_not_upstreams(repository):
-    for name in ("mylab-v1.0", "sgl-kernel/v0.5.12", "v0.5.11-mylab", "v0.5.11.1"):
+    for name in ("mylab-v1.0", "sgl-kernel/v0.5.12", "v0.5.11-mylab", "v0.5.11.1", "0.0.11"):
         repository.git("tag", name)
     fork = open_fork(repository.top)
     assert set(version_tags(fork.repository)) == {"v0.5.9", "v0.5.10", "v0.5.11"}
