@@ -37,7 +37,7 @@ _INTERRUPTED = 130  # as a shell reports a command that Ctrl-C ended
 SEVERITY = "critical|high|medium|low|info|never"
 CONFIDENCE = "high|medium|low"
 ORIGIN = "introduced|regressed|inherited|fixed-upstream|unknown"
-FORMAT = "table|json|sarif|github|gitlab|junit|markdown"
+FORMAT = "table|json|sarif|github|gitlab|junit|markdown|html"
 
 _OPTIONS: dict[str, Callable[[F], F]] = {
     "upstream": click.option(
@@ -104,6 +104,11 @@ _OPTIONS: dict[str, Callable[[F], F]] = {
     ),
     "no_suppress": click.option(
         "--no-suppress", is_flag=True, help="Give '# audit: ignore' comments no effect."
+    ),
+    "reachable": click.option(
+        "--reachable",
+        is_flag=True,
+        help="Leave out what no launch of this deployment turns on.",
     ),
     "output": click.option(
         "-o",
@@ -650,6 +655,7 @@ def _request(settings: Settings) -> AuditRequest:
         since=settings.since,
         baseline=settings.baseline,
         comments=settings.comments,
+        reachable=settings.reachable,
         ignores=settings.ignores,
     )
 

@@ -360,6 +360,8 @@ class ChangeSet(msgspec.Struct, frozen=True):
 
     ``commits`` is None where there is no shared history (``history_note`` says why).
     ``ahead``/``behind`` count commits against the upstream reference, None without history.
+    ``own`` counts the commits, merges aside, that no reference of upstream's in the repository has;
+    ``commits`` are the newest of these.
     """
 
     files: tuple[FileChange, ...]
@@ -367,6 +369,7 @@ class ChangeSet(msgspec.Struct, frozen=True):
     ahead: int | None = None
     behind: int | None = None
     history_note: str = ""
+    own: int | None = None
 
 
 class SideInfo(msgspec.Struct, frozen=True):

@@ -385,7 +385,8 @@ class Readings:
             for method in self.index.methods(context):
                 if self.words.primitive_waits.keys() & set(method.facts.mentions):
                     for wait in self.summary(method, context).waits:
-                        if wait.kind != "keyed" and wait.token[0] == "self":
+                        # A wait that is only believed of a method's name is one on a gate.
+                        if wait.kind not in ("keyed", "believed") and wait.token[0] == "self":
                             if len(wait.token) > 2:
                                 found.add(wait.token[1])
             known = self._event_roots[context] = frozenset(found)

@@ -98,10 +98,14 @@ def survey_ground(
     target: Tree,
     changes: ChangeSet,
     commits: tuple[str, str, str],
+    refs: Mapping[str, str],
 ) -> Ground:
-    """Reads both histories; ``commits`` are those of fork, upstream and target. Raises GitError."""
-    mine, upstream, newer = commits
-    own = edits(repository, mine, (upstream, newer), MAX_COMMITS)
+    """Reads both histories; ``commits`` are those of fork, upstream and target. Raises GitError.
+
+    ``refs`` are what counts as upstream's of the repository (``History.refs``).
+    """
+    mine, _, newer = commits
+    own = edits(repository, mine, sorted(set(refs.values())), MAX_COMMITS)
     theirs = edits(repository, newer, (mine,), MAX_COMMITS)
     place = fork.snapshot.report_path
     changed: dict[str, frozenset[str]] = {}

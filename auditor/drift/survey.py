@@ -69,7 +69,8 @@ def survey(sides: Compared, findings: Sequence[Finding]) -> Drift:
             try:
                 ahead, behind = _ahead_behind(repository, commits[0], commits[2])
                 newest = newest_commit(repository, commits)
-                ground = survey_ground(repository, own, start, newer, sides.changes, commits)
+                refs = sides.history.refs
+                ground = survey_ground(repository, own, start, newer, sides.changes, commits, refs)
                 ids = (merged.ours, merged.theirs) if merged is not None else None
                 trying = merging if ids else None
                 trees_of = ids or ("", "")

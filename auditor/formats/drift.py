@@ -64,6 +64,8 @@ class _Page:
             yield from wrap_phrases(since + words.moved_line(), self.screen.width)
         for line in wrap_phrases(" · ".join(words.headline()), self.screen.width):
             yield self.paint.bold(line)
+        if words.doubt:
+            yield from map(self.paint.warn, wrap(words.doubt, self.prose, "", "  "))
         if self.screen.quiet:
             return
         for note in words.notes:

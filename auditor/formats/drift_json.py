@@ -37,7 +37,8 @@ class FindingRecord(TypedDict):
 class SummaryRecord(TypedDict):
     """The counts; null where it could not be told. ``missed`` are the repairs that are owed.
 
-    ``undecided`` says why an exit status is 3, or would be without findings.
+    ``undecided`` says why an exit status is 3, or would be without findings; ``mismatch`` that
+    upstream is not the release which the fork is based on.
     """
 
     ahead: Count | None
@@ -53,6 +54,7 @@ class SummaryRecord(TypedDict):
     serve_findings: Count
     exit_status: Status
     undecided: list[str]
+    mismatch: str
 
 
 class Document(TypedDict):
@@ -114,6 +116,7 @@ def document(standing: Standing) -> Document:
             "serve_findings": sum(finding.category == "serve" for finding in found),
             "exit_status": standing.verdict.status,
             "undecided": list(standing.verdict.undecided),
+            "mismatch": report.mismatch,
         },
     }
 

@@ -54,6 +54,8 @@ def _head(words: Words) -> Iterator[str]:
         yield f"**Since {words.since}:** {prose(words.moved_line())}"
         yield ""
     yield f"**{prose(' · '.join(words.headline()))}**"
+    if words.doubt:
+        yield from ("", f"> {prose(words.doubt)}")
 
 
 def _page(words: Words, most: int | None) -> Iterator[str]:

@@ -68,6 +68,7 @@ class Words:
             if number
         ]
         told = (*self._status(standing.verdict), *self.drift.notes, self.drift.fixes.note)
+        self.doubt = f"warning: {self.report.mismatch}" if self.report.mismatch else ""
         self.notes = [note for note in (*told, *hidden, *history) if note]
         whens = [run.when for run in standing.runs]
         self.since = day_of(self.moved.since, whens) if self.moved else ""

@@ -170,7 +170,7 @@ def _finding_lines(
     facts = [
         ("effect", finding.get("effect", "")),
         ("means", finding.get("means", "")),
-        ("runs", _runs(finding)),
+        ("deployed", _runs(finding)),
         ("origin", _because(finding["origin"] + fixed, finding["origin_reason"])),
         ("reach", _because(finding["reach"], finding["reach_reason"])),
         ("cause", finding["cause"]),

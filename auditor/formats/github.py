@@ -27,13 +27,16 @@ def render(report: Report, verdict: Verdict) -> str:
 
     Empty where there is nothing to say.
     """
-    # One place among the notices is for what is not shown, one among the warnings for a doubt.
+    # One place among the notices is for what is not shown, one among the warnings for each doubt.
     room = {"error": MOST_OF_A_KIND, "warning": MOST_OF_A_KIND, "notice": MOST_OF_A_KIND - 1}
     lines = []
     if verdict.undecided:
         room["warning"] -= 1
         told = "; ".join(verdict.undecided)
         lines.append(f"::warning title={_property('audit: in doubt')}::{_data(told)}")
+    if report.mismatch:
+        room["warning"] -= 1
+        lines.append(f"::warning title={_property('audit: upstream')}::{_data(report.mismatch)}")
     active = sorted((f for f in report.findings if f.disposition == "active"), key=rank)
     left: list[Finding] = []
     for finding in active:

@@ -87,7 +87,10 @@ class CommitRecord(TypedDict):
 
 
 class ChangesRecord(TypedDict):
-    """All that differs; ``commits``, ``ahead`` and ``behind`` are null without shared history."""
+    """All that differs; counts and ``commits`` are null without shared history.
+
+    ``own_commits`` counts the fork's own commits, merges aside; ``commits`` lists the newest.
+    """
 
     base: SideRecord | None
     files: list[FileChangeRecord]
@@ -95,6 +98,7 @@ class ChangesRecord(TypedDict):
     ahead: Count | None
     behind: Count | None
     history_note: str
+    own_commits: Count | None
 
 
 class EvidenceRecord(TypedDict):
@@ -387,6 +391,7 @@ def document(report: Report, verdict: Verdict, tables: Tables | None = None) -> 
             "ahead": changes.ahead,
             "behind": changes.behind,
             "history_note": changes.history_note,
+            "own_commits": changes.own,
         },
         "findings": [
             _finding(finding, report.proposals.get(finding.fingerprint))

@@ -38,11 +38,13 @@ def render(report: Report, verdict: Verdict) -> str:
 
 def _verdict(report: Report, verdict: Verdict) -> ET.Element:
     case = _case("audit", "everything that decides could be read")
+    told = f"warning: {report.mismatch}" if report.mismatch else ""
     if verdict.undecided:
         error = ET.SubElement(case, "error", message=printable("; ".join(verdict.undecided)))
-        error.text = _lines(f"{s.side}: {s.path} — {s.reason}" for s in sorted(report.skipped))
+        unread = [f"{s.side}: {s.path} — {s.reason}" for s in sorted(report.skipped)]
+        error.text = _lines(filter(None, (told, *unread)))
     else:
-        ET.SubElement(case, "system-out").text = printable(verdict.line())
+        ET.SubElement(case, "system-out").text = _lines(filter(None, (verdict.line(), told)))
     return case
 
 

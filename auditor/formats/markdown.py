@@ -33,7 +33,8 @@ _REFERENCE = {"@": "&#64;&#8203;", "#": "&#35;&#8203;", "-": "&#45;&#8203;"}
 def render(report: Report, verdict: Verdict) -> str:
     """The verdict, the findings by whose they are, and what was left out; bounded in length."""
     page = _Page()
-    page.add([f"## audit: {prose(verdict.line())}", "", _sides(report)])
+    doubt = ["", f"> Warning: {prose(report.mismatch)}"] if report.mismatch else []
+    page.add([f"## audit: {prose(verdict.line())}", *doubt, "", _sides(report)])
     active = sorted((f for f in report.findings if f.disposition == "active"), key=rank)
     accepted = sorted((f for f in report.findings if f.disposition != "active"), key=rank)
     table = ["| severity | where | what | origin |", "| --- | --- | --- | --- |"]

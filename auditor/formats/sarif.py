@@ -59,6 +59,7 @@ _PROBLEM = {"error": "error", "warning": "warning", "note": "recommendation"}
 _NOTIFICATIONS = {
     "skipped": "Something could not be looked at",
     "undecided": "The run cannot be called in order",
+    "mismatch": "Upstream is not the release that the fork is based on",
     "warning": "Something about the run that a reader should know",
     "hidden": "Findings that filters left out",
     "limit": "What was left out to keep within the limits of code scanning, or of time",
@@ -437,6 +438,8 @@ def _unlisted(finding: Finding) -> Rule:
 def _notifications(report: Report, verdict: Verdict) -> Iterator[Json]:
     for reason in verdict.undecided:
         yield _notification("undecided", "error", reason)
+    if report.mismatch:
+        yield _notification("mismatch", "warning", report.mismatch)
     for skipped in sorted(report.skipped):
         yield _skipped(skipped)
     for warning in report.warnings:

@@ -108,6 +108,9 @@ class _Page:
 
     def headline(self) -> Iterator[str]:
         yield from self.verdict_line()
+        if self.report.mismatch:
+            for line in wrap(f"warning: {self.report.mismatch}", self.prose, "", "  "):
+                yield self.paint.warn(line)
         roots: dict[str, Finding] = {}
         for finding in sorted(self.verdict.failing, key=_rank):
             roots.setdefault(finding.hit.cause or finding.fingerprint, finding)
@@ -179,8 +182,8 @@ class _Page:
             yield from wrap(f"{_differing(changes.files)}: in {areas}", self.prose, "", "  ")
         else:
             yield "No file differs from upstream."
-        if changes.commits is not None:
-            own = f"{count(len(changes.commits), 'commit')} of the fork's own since the merge base"
+        if changes.commits is not None and changes.own is not None:
+            own = f"{count(changes.own, 'commit')} of the fork's own since the merge base"
             behind = f", {changes.behind:,} behind upstream" if changes.behind else ""
             areas = _busiest(area for commit in changes.commits for area in commit.areas)
             yield from wrap(own + behind + (f"; in {areas}" if areas else ""), self.prose, "  ")
@@ -248,7 +251,7 @@ class _Page:
             self.told.add(finding.rule)
             yield from self.labelled("means", [finding.means])
         if _deployment(finding):
-            yield from self.labelled("runs", [_deployment(finding)])
+            yield from self.labelled("deployed", [_deployment(finding)])
         if finding.deployment is not None and finding.deployment.mitigation:
             yield from self.labelled("until", [f"it is fixed: {finding.deployment.mitigation}"])
         if finding.origin_reason:

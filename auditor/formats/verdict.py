@@ -101,4 +101,6 @@ def _undecided(report: Report, strict: bool) -> tuple[str, ...]:
         reasons.append(f"{count(len(unread), 'file')} of the fork could not be read")
     if strict and len(report.skipped) > 0 and not unread:
         reasons.append(f"{count(len(report.skipped), 'place')} skipped (strict)")
+    if strict and report.mismatch:
+        reasons.append("upstream is not the release that the fork is based on (strict)")
     return tuple(reasons)

@@ -156,6 +156,27 @@ class Repository:
         out = self.run("for-each-ref", "--format=%(refname:strip=2)", *merged, "refs/tags")
         return tuple(out.decode("utf-8", "replace").splitlines())
 
+    def references(self, *below: str) -> dict[str, str]:
+        """Full names of references below some prefixes, with the commit that each leads to.
+
+        References to anything else (a tag of a file) are left out.
+        """
+        peeled = "%(refname) %(objecttype) %(objectname) %(*objecttype) %(*objectname)"
+        out = self.run("for-each-ref", f"--format={peeled}", *below).decode("utf-8", "replace")
+        found: dict[str, str | None] = {}
+        for name, *told in (line.rstrip().split(" ") for line in out.splitlines()):
+            ids = dict(zip(told[-2::-2], told[-1::-2], strict=True))
+            # A tag of a tag is the rare one that needs a process of its own.
+            found[name] = ids.get("commit") or (self.commit(name) if "tag" in ids else None)
+        return {name: commit for name, commit in found.items() if commit is not None}
+
+    @cached_property
+    def remotes(self) -> dict[str, str]:
+        """The remotes by name, with the address of each without user, secret and query."""
+        out = self.line("config", "--get-regexp", r"^remote\..*\.url$") or ""
+        pairs = (line.partition(" ") for line in out.splitlines())
+        return {key[len("remote.") : -len(".url")]: public_uri(url) for key, _, url in pairs}
+
     def tree(self, commit: str) -> list[Entry]:
         """Every name in a commit's tree, in git's order."""
         out = self.run("ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit)

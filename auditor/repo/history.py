@@ -1,11 +1,11 @@
-"""Says how the fork's history relates to upstream's: merge base, own commits, closest tag."""
+"""Says how the fork's history relates to upstream's: merge base, own commits, newest release."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -13,11 +13,13 @@ import msgspec
 from auditor.model import Commit
 from auditor.repo.changes import area_of
 from auditor.repo.git import GitError, Repository
-from auditor.repo.references import RELEASE_PREFIX, version_of
+from auditor.repo.lineage import release_tags
+from auditor.repo.references import release_of, version_of
 from auditor.repo.snapshot import PACKAGE, Snapshot, open_revision
+from auditor.repo.upstream import own_part, own_span, upstream_refs
 
 MAX_COMMITS = 1000
-"""Own commits listed, newest first; ``ahead`` counts them all."""
+"""Own commits listed, newest first; ``own`` counts them all."""
 _BUILT = frozenset({f"{PACKAGE}/_version.py"})
 """Python files that building a wheel writes."""
 
@@ -25,19 +27,26 @@ _BUILT = frozenset({f"{PACKAGE}/_version.py"})
 class History(msgspec.Struct, frozen=True):
     """What the commits say; everything is None without shared history, and ``note`` says why.
 
-    ``commits`` are those of the fork that upstream lacks, newest first. ``note`` may also qualify
-    what is there (a shallow clone, a list cut short).
+    ``refs`` are the references that count as upstream's (``upstream_refs``); ``own`` counts the
+    commits of the fork that none of them has, merges aside, and ``commits`` are the newest of
+    these. ``taken`` is the commit at which upstream's code in the fork ends, and ``later`` says
+    that it is none of the given upstream's. ``ahead`` and ``behind`` are against that alone.
+    ``note`` may also qualify what is there (a shallow clone, a list cut short).
     """
 
     merge_base: str | None = None
+    taken: str | None = None
+    later: bool = False
+    refs: Mapping[str, str] = {}
+    own: int | None = None
     commits: tuple[Commit, ...] | None = None
     ahead: int | None = None
     behind: int | None = None
     note: str = ""
 
 
-def history(fork: Snapshot, upstream: Snapshot) -> History:
-    """The fork's history against upstream.
+def history(fork: Snapshot, upstream: Snapshot, targets: Sequence[Snapshot] = ()) -> History:
+    """The fork's history against upstream; targets are upstream's too.
 
     A release from the package index stands for the tag of its version, where the fork has it.
     """
@@ -58,19 +67,18 @@ def history(fork: Snapshot, upstream: Snapshot) -> History:
             return History(note="; ".join(notes))
         span = f"{fork.commit}...{theirs}"
         ahead, behind = repository.run("rev-list", "--count", "--left-right", span).split()
-        commits = _own_commits(fork, repository, theirs)
+        refs = upstream_refs(fork, upstream, targets)
+        own, taken = own_part(repository, fork.commit, refs)
+        taken = taken or base
+        newer = repository.line("merge-base", taken, theirs) != taken
+        commits = _own_commits(fork, repository, refs)
     except GitError as problem:
         return History(note="; ".join((*notes, f"the history cannot be read: {problem}")))
-    if int(ahead) > len(commits):
-        notes.append(f"the newest {len(commits)} of {int(ahead)} own commits are listed")
-    return History(base, commits, int(ahead), int(behind), "; ".join(notes))
-
-
-def closest_tag(fork: Snapshot) -> str | None:
-    """The newest version tag among the fork's ancestors, None where there is none."""
-    if fork.repository is None or fork.commit is None:
-        return None
-    return _newest_tag(fork.repository, fork.commit)
+    if own > len(commits):
+        notes.append(f"the newest {len(commits):,} of {own:,} own commits are listed")
+    return History(
+        base, taken, newer, refs, own, commits, int(ahead), int(behind), "; ".join(notes)
+    )
 
 
 def newest_release(fork: Snapshot, upstream: Snapshot) -> str | None:
@@ -84,16 +92,14 @@ def newest_release(fork: Snapshot, upstream: Snapshot) -> str | None:
     theirs, _ = _upstream_commit(repository, upstream)
     if theirs is None:
         return None
-    known = set(repository.tags())
     own = set(repository.tags(fork.commit)) - set(repository.tags(theirs))
-    least = version_of(upstream.ref.removeprefix(RELEASE_PREFIX).rpartition("==")[2])
-    versions = {
-        tag: version
-        for tag in known - own
-        if (version := version_of(tag)) and not version.is_prerelease
-        if least is None or version >= least
-    }
-    return max(versions, key=lambda tag: versions[tag], default=None)
+    least = release_of(upstream.ref)
+    tags = [
+        tag
+        for tag, version in release_tags(repository)
+        if tag not in own and (least is None or version >= least)
+    ]
+    return tags[-1] if tags else None
 
 
 def at_tag(release: Snapshot, fork: Snapshot) -> tuple[Snapshot, str]:
@@ -161,31 +167,6 @@ def moment(date: str) -> datetime | None:
         return None
 
 
-def tag_warning(fork: Snapshot, upstream: Snapshot) -> str | None:
-    """A warning where upstream is an older release than the one the fork is based on.
-
-    Every upstream commit in between would then pass for the fork's own work. Post releases and
-    release candidates of one version count as that version.
-    """
-    closest = closest_tag(fork)
-    given = version_of(upstream.ref.removeprefix(RELEASE_PREFIX).rpartition("==")[2])
-    if given is None and upstream.commit and upstream.repository is fork.repository:
-        assert fork.repository is not None
-        given = version_of(_newest_tag(fork.repository, upstream.commit) or "")
-    based = version_of(closest or "")
-    if based is None or given is None or based.release <= given.release:
-        return None
-    return (
-        f"{upstream.ref} is older than the release this fork is based on: the closest tag among "
-        f"its ancestors is {closest}, and what upstream changed in between counts as the fork's"
-    )
-
-
-def _newest_tag(repository: Repository, commit: str) -> str | None:
-    versions = {tag: version for tag in repository.tags(commit) if (version := version_of(tag))}
-    return max(versions, key=lambda tag: versions[tag], default=None)
-
-
 def _upstream_commit(repository: Repository, upstream: Snapshot) -> tuple[str | None, list[str]]:
     if upstream.repository is repository:
         return upstream.commit, []
@@ -199,18 +180,20 @@ def _upstream_commit(repository: Repository, upstream: Snapshot) -> tuple[str | 
 
 def _tag_of(repository: Repository, release: Snapshot) -> str | None:
     """The first tag, by name, of the version of a release from the package index."""
-    version = version_of(release.ref.removeprefix(RELEASE_PREFIX).rpartition("==")[2])
+    version = release_of(release.ref)
     return next((t for t in repository.tags() if version and version_of(t) == version), None)
 
 
-def _own_commits(fork: Snapshot, repository: Repository, theirs: str) -> tuple[Commit, ...]:
+def _own_commits(
+    fork: Snapshot, repository: Repository, refs: Mapping[str, str]
+) -> tuple[Commit, ...]:
     # Names follow a commit's line without any other separator; they cannot hold this one.
     mark = secrets.token_hex(16)
     out = repository.run(
         *("log", "-z", "--name-only", "--no-renames", "--no-ext-diff", "--no-textconv"),
         *("--no-show-signature", "--no-mailmap", "--no-color", f"--max-count={MAX_COMMITS}"),
-        *(f"--format={mark}%H%x09%cI%x09%s", "--end-of-options"),
-        *(f"{fork.commit}", f"^{theirs}"),
+        *("--no-merges", f"--format={mark}%H%x09%cI%x09%s", "--end-of-options"),
+        *own_span(str(fork.commit), refs),
     ).decode("utf-8", "replace")
     commits = []
     for record in out.split(mark)[1:]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from packaging.version import Version
@@ -17,17 +18,28 @@ _MOST_HOLDERS = 8
 _MOST_RELEASES = 200
 
 
+def version_tags(repository: Repository) -> dict[str, Version]:
+    """The tags that are named as releases are, candidates included, by name.
+
+    They are spelled as most are. A version of other parts (``v0.5.17.1``), or without the ``v`` of
+    the others (``0.0.11``), is a tag of the fork's own.
+    """
+    versions = {tag: found for tag in sorted(repository.tags()) if (found := version_of(tag))}
+    spelled = {tag: (tag[0] == "v", len(found.release)) for tag, found in versions.items()}
+    usual = Counter(spelled.values()).most_common(1)
+    return {tag: versions[tag] for tag, form in spelled.items() if form == usual[0][0]}
+
+
 def release_tags(
     repository: Repository, after: Version | None = None, until: Version | None = None
 ) -> list[tuple[str, Version]]:
     """Tags of final and post releases, oldest first, later than one version and up to another.
 
-    Of two tags for one version (``v0.5.9``, ``0.5.9``) the first by name counts.
+    Of two tags for one version (``v0.5.9.post1``, ``v0.5.9post1``) the first by name counts.
     """
     found: dict[Version, str] = {}
-    for tag in sorted(repository.tags()):
-        version = version_of(tag)
-        if version is None or version.is_prerelease:
+    for tag, version in version_tags(repository).items():
+        if version.is_prerelease:
             continue
         if (after is None or version > after) and (until is None or version <= until):
             found.setdefault(version, tag)

@@ -15,6 +15,8 @@ from auditor.errors import UsageProblem
 from auditor.repo.git import Repository
 
 RELEASE_PREFIX = "pypi:"
+DISTRIBUTION = "sglang"
+"""What upstream calls its releases in the package index."""
 OPTION = {"fork": "--rev", "upstream": "--upstream", "base": "--upstream", "target": "--target"}
 """The command line option by which each side is given."""
 
@@ -93,3 +95,11 @@ def version_of(name: str) -> Version | None:
         return Version(name)
     except InvalidVersion:
         return None
+
+
+def release_of(ref: str) -> Version | None:
+    """The release of upstream's that ``v0.5.9`` or ``pypi:0.5.9`` names, None for other names."""
+    if not ref.startswith(RELEASE_PREFIX):
+        return version_of(ref)
+    name, equals, version = ref.removeprefix(RELEASE_PREFIX).rpartition("==")
+    return version_of(version.strip()) if not equals or name.strip() == DISTRIBUTION else None

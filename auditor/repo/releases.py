@@ -15,8 +15,7 @@ from packaging.version import InvalidVersion, Version
 
 from auditor.errors import UsageProblem
 from auditor.repo.files import WheelFiles
-
-DISTRIBUTION = "sglang"
+from auditor.repo.references import DISTRIBUTION
 
 # An explicit platform matches only itself, so each glibc level is named: sglang 0.5.12 is
 # cp311-cp311-manylinux_2_34_x86_64 and cannot be had as manylinux_2_17.
@@ -59,6 +58,17 @@ def cached_wheel(spec: str, cache: Path) -> Path | None:
     """The wheel of a release that is in the cache, unopened; raises UsageProblem for no release."""
     name, version = _parse(spec)
     return next(iter(_wheels(cache / "releases", name, version)), None)
+
+
+def cached_releases(cache: Path) -> dict[Version, Path]:
+    """The wheels of upstream's final and post releases that are in the cache, unopened."""
+    found: dict[Version, Path] = {}
+    for wheel in sorted((cache / "releases").glob("*.whl")):
+        with contextlib.suppress(InvalidWheelFilename):
+            name, version = parse_wheel_filename(wheel.name)[:2]
+            if name == DISTRIBUTION and not version.is_prerelease and not version.local:
+                found.setdefault(version, wheel)
+    return found
 
 
 def _wheels(folder: Path, name: str, version: Version) -> Iterator[Path]:

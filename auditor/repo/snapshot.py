@@ -19,6 +19,7 @@ from auditor.repo.files import (
     Files,
     MemoryFiles,
     ObjectFiles,
+    WheelFiles,
     printable,
     walk,
 )
@@ -29,7 +30,8 @@ from auditor.repo.releases import fetch_release
 Kind = Literal["worktree", "revision", "directory", "release"]
 
 PACKAGE = "sglang"
-_LAYOUTS = (f"python/{PACKAGE}", f"{PACKAGE}/python/{PACKAGE}", PACKAGE)
+LAYOUTS = (f"python/{PACKAGE}", f"{PACKAGE}/python/{PACKAGE}", PACKAGE)
+"""Where the package lies in a checkout, in one that holds a checkout, and where it is installed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,9 +217,7 @@ def open_reference(ref: str, side: Side, fork: Snapshot, cache: Path) -> Snapsho
     repository, where a tag outranks everything else of that name. Raises UsageProblem.
     """
     if ref.startswith(RELEASE_PREFIX):
-        files = fetch_release(ref.removeprefix(RELEASE_PREFIX), cache)
-        folder = find_package("", _listing(files.names))
-        return Snapshot(side, ref, "release", files, folder)
+        return _open_release(fetch_release(ref.removeprefix(RELEASE_PREFIX), cache), ref, side)
     if _spelled_as_folder(ref):
         return _open_folder(ref, side)
     option = OPTION[side]
@@ -234,6 +234,15 @@ def open_reference(ref: str, side: Side, fork: Snapshot, cache: Path) -> Snapsho
         if "/" in ref and Path(ref).is_dir():
             return _open_folder(ref, side)
         raise
+
+
+def open_wheel(wheel: Path, ref: str, side: Side) -> Snapshot:
+    """A release read from its wheel, which is there. Raises UsageProblem for a damaged one."""
+    return _open_release(WheelFiles(wheel), ref, side)
+
+
+def _open_release(files: WheelFiles, ref: str, side: Side) -> Snapshot:
+    return Snapshot(side, ref, "release", files, find_package("", _listing(files.names)))
 
 
 def _spelled_as_folder(ref: str) -> bool:
@@ -277,7 +286,7 @@ def find_package(start: str, children: Callable[[str], Collection[str]]) -> str 
     """
     base = start
     while True:
-        for layout in _LAYOUTS:
+        for layout in LAYOUTS:
             folder = f"{base}/{layout}".lstrip("/")
             if any(name == "srt" or name.endswith(".py") for name in children(folder)):
                 return folder

@@ -62,6 +62,7 @@ def hostile_report() -> Report:
         skipped=(Skipped("fork", HOSTILE, HOSTILE, HOSTILE),),
         checked=(Checked("sync", HOSTILE, 1, 1, HOSTILE, HOSTILE),),
         warnings=(HOSTILE,),
+        mismatch=HOSTILE,
         hidden={HOSTILE: 1},
         undecided=(HOSTILE,),
         proposals={

@@ -206,6 +206,7 @@ def full_report() -> Report:
             ),
             ahead=2,
             behind=31,
+            own=2,
         ),
         hidden={"min-confidence": 12, "origin": 3},
         checked=(

@@ -17,12 +17,12 @@ from .sample import finding, full_report, report
 
 # The contract: design section 6.
 KEYS = [
-    *("schema", "tool", "fork", "upstream", "target", "changes", "findings", "checked"),
-    *("launches", "tables", "skipped", "suppressions", "baseline", "summary"),
+    *("schema", "tool", "fork", "upstream", "target", "closest", "changes", "findings"),
+    *("checked", "launches", "tables", "skipped", "suppressions", "baseline", "summary"),
 ]
 FINDING_KEYS = {
     *("rule", "category", "severity", "confidence", "origin", "reach", "cause", "fixed_in"),
-    *("fixed_by", "applicability"),
+    *("fixed_by", "applicability", "since_base", "effect", "means", "deployment"),
     *("path", "line", "column", "end_line", "symbol", "message", "evidence", "fingerprint"),
     *("disposition", "disposition_reason", "origin_reason", "reach_reason", "fix"),
 }

@@ -83,8 +83,8 @@ def test_columns_are_left_out_where_an_annotation_has_several_lines() -> None:
 
 def test_hostile_text_makes_no_command_of_its_own() -> None:
     found = commands(written("github", hostile_report()))
-    assert [kind for kind, _, _ in found] == ["warning", "error", "notice"]
-    assert found[1][1]["line"] == "1811"
+    assert [kind for kind, _, _ in found] == ["warning", "warning", "error", "notice"]
+    assert found[2][1]["line"] == "1811"
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def test_each_format_says_what_it_means_and_what_turns_it_on(name: str) -> None:
 def test_hostile_text_stays_text_in_its_cell() -> None:
     page = Page(written("markdown", hostile_report()))
     assert set(page.tags) <= {
-        *("h2", "h3", "p", "code", "br", "strong", "ul", "li"),
+        *("h2", "h3", "p", "blockquote", "code", "br", "strong", "ul", "li"),
         *("table", "thead", "tbody", "tr", "th", "td"),
     }
     assert [len(row) for row in page.rows] == [4, 4, 4]
@@ -310,3 +310,40 @@ def test_the_summary_of_nothing() -> None:
     page = Page(written("markdown", report()))
     assert page.words.startswith("audit: nothing at or above high · exit 0")
     assert "table" not in page.tags
+
+
+# -- upstream that is not the fork's base --------------------------------------------------------
+
+OTHER_BASE = "v0.5.18 is newer than v0.5.9, the release that this fork is based on"
+
+
+def test_a_wrong_upstream_is_the_first_thing_said() -> None:
+    value = report(finding(), mismatch=OTHER_BASE)
+    assert commands(written("github", value))[0] == (
+        "warning",
+        {"title": "audit: upstream"},
+        OTHER_BASE,
+    )
+    verdict, _, warning, *_ = written("markdown", value).splitlines()
+    assert verdict.startswith("## audit: 1 finding")
+    assert warning == f"> Warning: {OTHER_BASE}"
+    assert f"warning: {OTHER_BASE}" in written("junit", value)
+    [notification] = [
+        told
+        for told in json.loads(written("sarif", value))["runs"][0]["invocations"][0][
+            "toolExecutionNotifications"
+        ]
+        if told["descriptor"]["id"] == "mismatch"
+    ]
+    assert (notification["level"], notification["message"]["text"]) == ("warning", OTHER_BASE)
+
+
+def test_annotations_leave_room_for_a_wrong_upstream() -> None:
+    many = (finding(severity="medium", line=line) for line in range(1, 12))
+    kinds = [kind for kind, _, _ in commands(written("github", report(*many, mismatch="m")))]
+    assert kinds.count("warning") == 10
+
+
+def test_a_right_upstream_is_not_worth_a_word() -> None:
+    for name in NAMES:
+        assert "warning: " not in written(name, report(finding()), rules=small_rules()).lower()

@@ -247,3 +247,17 @@ def test_a_screen_of_ascii_gets_ascii() -> None:
     for line in page(report(deep), 80, ascii=True, quiet=True).splitlines():
         assert len(line) <= 80
     assert "nothing at or above high - exit 0" in page(report(), ascii=True)
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_wrong_upstream_stands_under_the_verdict(quiet: bool) -> None:
+    value = report(mismatch="v0.5.18 is newer than v0.5.9, the release it is based on")
+    verdict, warning, *_ = page(value, quiet=quiet).splitlines()
+    assert verdict.startswith("nothing at or above high")
+    assert warning == f"warning: {value.mismatch}"
+
+
+def test_commits_are_counted_and_not_listed_ones() -> None:
+    changes = msgspec.structs.replace(full_report().changes, own=5225)
+    text = page(msgspec.structs.replace(full_report(), changes=changes))
+    assert "5,225 commits of the fork's own" in text

@@ -69,3 +69,12 @@ def test_the_line_says_how_many_whose_and_the_status() -> None:
     undecided = decide(report(skipped=(FORK_SKIP, FORK_SKIP)), "high", False)
     assert undecided.line().startswith("could not decide: 1 file of the fork could not be read")
     assert undecided.line().endswith("exit 3")
+
+
+def test_an_upstream_that_is_not_the_base_is_in_doubt_where_that_is_asked_for() -> None:
+    value = report(mismatch="v0.5.18 is newer than v0.5.9")
+    assert decide(value, "high", False).status == 0
+    strict = decide(value, "high", True)
+    assert strict.status == 3
+    assert strict.undecided == ("upstream is not the release that the fork is based on (strict)",)
+    assert decide(msgspec.structs.replace(value, findings=(finding(),)), "high", True).status == 1

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from auditor.repo import history as history_module
-from auditor.repo.history import closest_tag, history, moment, tag_warning
+from auditor.repo.history import history, moment, newest_release
 from auditor.repo.snapshot import Snapshot, open_fork, open_reference
 
 POOL = "python/sglang/srt/mem_cache/pool.py"
@@ -44,7 +44,7 @@ def test_long_list_is_cut_and_says_the_total(repository, tmp_path, monkeypatch):
     past = history(fork, open_reference("v0.5.10", "upstream", fork, tmp_path))
     assert past.commits is not None
     assert [commit.subject for commit in past.commits] == ["own: top", "empty"]
-    assert past.ahead == 3
+    assert past.own == 3
     assert past.note == "the newest 2 of 3 own commits are listed"
 
 
@@ -67,7 +67,6 @@ def test_squashed_copy_has_no_common_history(repository, tmp_path):
     past = history(fork, open_reference("v0.5.9", "upstream", fork, tmp_path))
     assert (past.merge_base, past.commits, past.ahead) == (None, None, None)
     assert past.note == "no common history with v0.5.9"
-    assert closest_tag(fork) is None
 
 
 def test_folders_have_no_history(repository, tmp_path):
@@ -78,8 +77,6 @@ def test_folders_have_no_history(repository, tmp_path):
     assert history(fork, folder).note == "upstream is a folder without shared history"
     plain = open_fork(tmp_path / "up")
     assert history(plain, folder).note == "the fork is a plain folder without history"
-    assert closest_tag(plain) is None
-    assert tag_warning(plain, folder) is None
 
 
 def release(version: str) -> Snapshot:
@@ -96,28 +93,37 @@ def test_release_takes_the_history_of_its_tag(repository):
     assert history(fork, release("0.4.0")).merge_base is None
 
 
-def test_closest_tag_is_the_newest_release_among_the_ancestors(repository):
-    repository.git("tag", "gateway-v9.9.9")
-    repository.git("tag", "v0.5.8", "v0.5.9")
-    fork = open_fork(repository.top)
-    assert closest_tag(fork) == "v0.5.9"
-    assert closest_tag(open_fork(repository.top, "main")) == "v0.5.10"
-
-
-def test_warning_only_where_the_given_release_is_older_than_the_base(repository, tmp_path):
+def test_own_commits_are_those_that_no_release_has(repository, tmp_path):
+    """As drift counts them: what a later release or a target has is upstream's."""
     repository.git("merge", "--quiet", "-X", "ours", "v0.5.10")
-    commit = repository.git("rev-parse", "v0.5.9~0")
     fork = open_fork(repository.top)
-    for ref in ("v0.5.9", commit):
-        warning = tag_warning(fork, open_reference(ref, "upstream", fork, tmp_path))
-        assert warning is not None
-        assert "v0.5.10" in warning
-    assert "v0.5.10" in (tag_warning(fork, release("0.5.9")) or "")
-    for ref in ("v0.5.10", "HEAD"):
-        assert tag_warning(fork, open_reference(ref, "upstream", fork, tmp_path)) is None
-    repository.git("tag", "v0.5.10.post1")
-    assert tag_warning(fork, open_reference("v0.5.10", "upstream", fork, tmp_path)) is None
-    assert tag_warning(fork, release("0.5.11")) is None
+    past = history(fork, open_reference("v0.5.9", "upstream", fork, tmp_path))
+    # Three of its own, a merge, and two of upstream's.
+    assert (past.own, past.ahead) == (3, 6)
+    assert past.commits is not None
+    assert len(past.commits) == 3
+    assert past.refs == {
+        "refs/tags/v0.5.9": repository.git("rev-parse", "v0.5.9"),
+        "refs/tags/v0.5.10": repository.git("rev-parse", "v0.5.10"),
+        "v0.5.9": repository.git("rev-parse", "v0.5.9"),
+    }
+    repository.git("tag", "--delete", "v0.5.10")
+    fork = open_fork(repository.top)
+    upstream = open_reference("v0.5.9", "upstream", fork, tmp_path)
+    assert history(fork, upstream).own == 5
+    target = open_reference("main", "target", fork, tmp_path)
+    assert history(fork, upstream, [target]).own == 3
+
+
+def test_newest_release_is_of_upstreams_family(repository, tmp_path):
+    repository.git("tag", "9.9.9")
+    repository.git("tag", "gateway-v9.9.9")
+    repository.git("tag", "v0.5.11rc1", "main")
+    fork = open_fork(repository.top)
+    assert newest_release(fork, open_reference("v0.5.9", "upstream", fork, tmp_path)) == "v0.5.10"
+    repository.git("tag", "v0.5.8", "v0.5.9")
+    assert newest_release(fork, release("0.5.8")) == "v0.5.10"
+    assert newest_release(fork, release("0.5.11")) is None
 
 
 @pytest.mark.parametrize("date", ["2026-08-22T10:07:15Z", "2026-08-22T12:07:15+02:00"])

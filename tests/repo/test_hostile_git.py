@@ -10,7 +10,8 @@ import pytest
 
 from auditor.errors import UsageProblem
 from auditor.repo.changes import compare, patches
-from auditor.repo.history import closest_tag, history, tag_warning
+from auditor.repo.closest import Releases
+from auditor.repo.history import history
 from auditor.repo.snapshot import Snapshot, open_fork, open_reference, open_revision
 
 PATH = "python/sglang/srt/pool.py"
@@ -42,8 +43,9 @@ def audit_everything(fork: Snapshot, cache: Path) -> dict[str, bytes]:
     changes = compare(fork, upstream)
     patches(fork, upstream, changes.files)
     past = history(fork, upstream)
-    closest_tag(fork)
-    tag_warning(fork, upstream)
+    releases = Releases(fork, cache)
+    releases.advice()
+    releases.mismatch(upstream, related=False)
     if past.merge_base:
         list(open_revision(fork, past.merge_base).read_python())
     list(upstream.read_python())
