@@ -5,7 +5,8 @@
 The judge of a revision counts commits and looks at no file. The newest commit that a fork shares
 with upstream is the newest one at the border of what no release tag of ``--releases`` holds, and
 the base is the tag with the fewest commits between itself and that one, on either side. Where the
-next tag is at most a quarter further away the fork is *between* both, and either is right. The
+next tag is at most a quarter further away the fork is *between* both, and either is right; where
+the nearest is further than a release from the next, none is. The
 judge of an installed package goes by the requirements that its ``METADATA`` pins, held against
 those of the cached wheels: the release with most of them. What neither can tell is left open, for a
 person to read. Releases that the tool has not at hand cannot be named, and are no candidates.
@@ -32,6 +33,7 @@ from auditor.repo.snapshot import open_fork
 
 _RELEASE = re.compile(r"v\d+\.\d+\.\d+(\.post\d+)?")
 _NEAR = 1.25
+_FAR = 1500  # commits; there are some 500 to 1,500 from one release to the next
 _PIN = re.compile(r"^Requires-Dist: ([\w.-]+)(?:\[[^]]*\])?==([\w.]+)", re.MULTILINE)
 
 
@@ -75,7 +77,7 @@ class Judge:
             if tag.removeprefix("v") in at_hand
         }
         order = sorted(away, key=lambda version: (away[version], Version(version)))
-        near = [version for version in order if away[version] <= _NEAR * away[order[0]]]
+        near = [version for version in order if away[version] <= _NEAR * away[order[0]] <= _FAR]
         by = ", ".join(f"{version} {away[version]:,}" for version in order[:2])
         return Judged(tuple(near), f"{max(len(listed) - len(border), 0):,} own, {shared[:8]}: {by}")
 
