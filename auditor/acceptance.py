@@ -89,9 +89,13 @@ class Scope:
         except (OSError, ValueError):
             return None
 
+    def read(self, path: str) -> bytes | None:
+        """A file that is not of the package, None where it is gone."""
+        return self.read_script(path) if path in self.scripts else self.around.read(path)
+
     def in_tree(self, path: str) -> tuple[str, bytes] | None:
         """A file that is not of the package: its name from the fork's root, and its bytes."""
-        data = self.read_script(path) if path in self.scripts else self.around.read(path)
+        data = self.read(path)
         if data is None or not self.named.paths or path not in self.scripts:
             return None if data is None else (path, data)
         try:

@@ -37,7 +37,7 @@ _INTERRUPTED = 130  # as a shell reports a command that Ctrl-C ended
 SEVERITY = "critical|high|medium|low|info|never"
 CONFIDENCE = "high|medium|low"
 ORIGIN = "introduced|regressed|inherited|fixed-upstream|unknown"
-FORMAT = "table|json|sarif|github|gitlab|junit|markdown"
+FORMAT = "table|json|sarif|github|gitlab|junit|markdown|html"
 
 _OPTIONS: dict[str, Callable[[F], F]] = {
     "upstream": click.option(
@@ -104,6 +104,11 @@ _OPTIONS: dict[str, Callable[[F], F]] = {
     ),
     "no_suppress": click.option(
         "--no-suppress", is_flag=True, help="Give '# audit: ignore' comments no effect."
+    ),
+    "reachable": click.option(
+        "--reachable",
+        is_flag=True,
+        help="Leave out what no launch of this deployment turns on.",
     ),
     "output": click.option(
         "-o",
@@ -568,7 +573,7 @@ def demo(context: click.Context, /, folder: Path | None, **_: object) -> int:
             f"The fork of this demo is kept; try next:\n"
             f"  cd {shlex.quote(str(made.fork))}\n"
             f"  audit --upstream {made.upstream} --origin introduced,regressed\n"
-            "  audit explain FINGERPRINT     a finding with its source lines (last line of each)\n"
+            "  audit explain FINGERPRINT     a finding with its source lines (the number of each)\n"
             "  audit explain gate-bypassed   what a rule looks for, and why\n"
             "  git log --oneline --graph --all"
         )
@@ -650,6 +655,7 @@ def _request(settings: Settings) -> AuditRequest:
         since=settings.since,
         baseline=settings.baseline,
         comments=settings.comments,
+        reachable=settings.reachable,
         ignores=settings.ignores,
     )
 
@@ -697,14 +703,15 @@ def _all_rules(settings: Settings) -> tuple[Rule, ...]:
 def _screen(settings: Settings) -> Screen:
     import shutil
 
-    from auditor.formats.text import Screen
+    from auditor.formats.text import Screen, can_draw
 
     terminal = sys.stdout.isatty()
     colour = settings.color
     if colour is None:
         colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     width = max(40, shutil.get_terminal_size().columns) if terminal else _PIPED_WIDTH
-    return Screen(width, colour, settings.verbose, settings.quiet)
+    encoding = sys.stdout.encoding or "ascii"
+    return Screen(width, colour, settings.verbose, settings.quiet, ascii=not can_draw(encoding))
 
 
 def _cache() -> Path:

@@ -55,6 +55,7 @@ OPTIONS: dict[str, Option] = {
     "since": Option("text"),
     "baseline": Option("text"),
     "no-suppress": Option("flag"),
+    "reachable": Option("flag"),
     "output": Option("texts"),
     "rules": Option("texts"),
     "strict": Option("flag"),
@@ -67,7 +68,7 @@ OPTIONS: dict[str, Option] = {
 # What decides on the findings and the exit status: listed in the report.
 _DECISIVE = (
     *("upstream", "rev", "target", "serve", "select", "ignore", "min-confidence", "fail-on"),
-    *("origin", "since", "baseline", "no-suppress", "rules", "strict"),
+    *("origin", "since", "baseline", "no-suppress", "reachable", "rules", "strict"),
 )
 
 
@@ -100,6 +101,7 @@ class Settings(msgspec.Struct, frozen=True):
     since: str | None = None
     baseline: Path | None = None
     comments: bool = True
+    reachable: bool = False
     ignores: tuple[Ignore, ...] = ()
     outputs: tuple[Output, ...] = (Output("table", None),)
     rules_dirs: tuple[Path, ...] = ()
@@ -180,6 +182,7 @@ def settle(
         since=values.get("since"),
         baseline=Path(values["baseline"]) if "baseline" in values else None,
         comments=not values.get("no-suppress", False),
+        reachable=values.get("reachable", False),
         ignores=ignores,
         outputs=outputs,
         rules_dirs=tuple(Path(folder) for folder in values.get("rules", ())),

@@ -88,7 +88,7 @@ class Endings:
             if set(moved) - paths and len(paths) < _MOST_FILES:
                 paths.update(moved)
                 found = self.seen(commit, paths | among)
-        asked = _pairs(hit)
+        asked = pairs(hit)
         if asked & found.defects:
             return "defect"
         if asked & found.waits:
@@ -97,13 +97,15 @@ class Endings:
 
     def same_text(self, hit: Hit, before: str, after: str) -> bool:
         """Whether a finding's function, and what it calls in its file, are word for word alike."""
+        first = self.texts(before, hit)
+        return bool(first) and first == self.texts(after, hit)
+
+    def texts(self, commit: str, hit: Hit) -> set[bytes]:
+        """A finding's function in a commit, with what it calls in its file; empty without it."""
         path = hit.where.symbol.path
-        texts = []
-        for commit in (before, after):
-            blobs = blobs_of(self.repository, commit, [path])
-            self._load(blobs)
-            texts.append(_texts(self.contents.get(blobs.get(path, ""), b""), hit))
-        return bool(texts[0]) and texts[0] == texts[1]
+        blobs = blobs_of(self.repository, commit, [path])
+        self._load(blobs)
+        return texts_of(self.contents.get(blobs.get(path, ""), b""), hit)
 
     def repair(
         self, hit: Hit, before: str, after: str, among: frozenset[str] = frozenset()
@@ -201,7 +203,7 @@ class Endings:
         for rule in self.book.rules:
             if rule.check in CHECKS:
                 for hit in CHECKS[rule.check].judge(rule.params, norms[rule.check], view):
-                    defects |= _pairs(hit)
+                    defects |= pairs(hit)
         waits = {
             (reading.function.facts.qualname, reading.root)
             for reading in view.readings.readings
@@ -223,7 +225,7 @@ _DEFINITION = re.compile(rb"^([ \t]*)(?:async[ \t]+)?def[ \t]+(\w+)[ \t]*\(", re
 _CALLED = re.compile(rb"(\w+)\s*\(")
 
 
-def _texts(data: bytes, hit: Hit) -> set[bytes]:
+def texts_of(data: bytes, hit: Hit) -> set[bytes]:
     """The functions of a file that bear the name of a hit's, or are called from those by name."""
     found: dict[bytes, list[bytes]] = {}
     for match in _DEFINITION.finditer(data):
@@ -241,7 +243,7 @@ def _texts(data: bytes, hit: Hit) -> set[bytes]:
     return texts
 
 
-def _pairs(hit: Hit) -> set[tuple[str, str]]:
+def pairs(hit: Hit) -> set[tuple[str, str]]:
     """(qualified name, attribute) of all that a hit is about."""
     return {(hit.where.symbol.qualname, root) for root in hit.anchor.split(",")}
 
@@ -320,7 +322,7 @@ def _confirmed(
     return {
         fingerprint: ending
         for fingerprint, ending in found.items()
-        if ending.release and not _pairs(hits[fingerprint]) & defects[ending.release]
+        if ending.release and not pairs(hits[fingerprint]) & defects[ending.release]
     }
 
 

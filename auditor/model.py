@@ -44,6 +44,7 @@ class Evidence(msgspec.Struct, frozen=True, order=True):
     """A place that supports a finding, and what it shows there (``note``, a short clause).
 
     ``side`` says in whose tree the line is: a gate that the fork lost is a line of upstream.
+    ``sibling`` says that it is the wait of another reader; of these the nearest comes first.
     """
 
     path: str
@@ -51,6 +52,7 @@ class Evidence(msgspec.Struct, frozen=True, order=True):
     symbol: str
     note: str
     side: Side = "fork"
+    sibling: bool = False
 
 
 class Skipped(msgspec.Struct, frozen=True, order=True):

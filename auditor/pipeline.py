@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from auditor import __version__, acceptance, endings, timeline
+from auditor import __version__, acceptance, endings, excerpts, later, timeline
 from auditor.beside import Beside
 from auditor.checks import CHECKS
 from auditor.checks.view import Norm, View
+from auditor.deployment.needs import Needs, Place, needs_of
 from auditor.errors import UsageProblem
 from auditor.model import (
     CONFIDENCES,
     ChangeSet,
     Checked,
     Confidence,
+    Deployment,
     Finding,
     Hit,
     Launch,
@@ -29,8 +31,10 @@ from auditor.model import (
     Report,
     Side,
     Skipped,
+    Symbol,
     Timeline,
 )
+from auditor.newcallers import pointed
 from auditor.repo import changes as changes_of
 from auditor.repo import history as history_of
 from auditor.repo import lineage
@@ -52,12 +56,13 @@ from auditor.source.results import ResultStore, content_key
 from auditor.source.store import FactStore
 from auditor.triage import baseline as baselines
 from auditor.triage import ignores
-from auditor.triage.findings import hidden_counts, origin_of, triage
+from auditor.triage.findings import blame, hidden_counts, triage
 from auditor.triage.suppress import CHECK as SUPPRESSIONS
 from auditor.views import Sides
 from auditor.witnesses import Witnesses, defects
 
 if TYPE_CHECKING:
+    from auditor.deployment.join import Launches
     from auditor.drift.facts import Drift
     from auditor.tables.facts import Tables
 
@@ -71,8 +76,9 @@ class AuditRequest(msgspec.Struct, frozen=True):
 
     ``upstream`` None is a UsageProblem that names the closest release. ``origins`` empty means all.
     ``cache`` None keeps nothing beyond the run. ``since`` is a revision of the fork: only findings
-    in what changed since. ``comments`` False gives suppressions in comments no effect. ``instead``
-    are contents that count in the place of files on disk, by full path: what an edit would lead to.
+    in what changed since. ``comments`` False gives suppressions in comments no effect.
+    ``reachable`` leaves out what no launch turns on. ``instead`` are contents that count in the
+    place of files on disk, by full path: what an edit would lead to.
     """
 
     root: Path
@@ -92,6 +98,7 @@ class AuditRequest(msgspec.Struct, frozen=True):
     baseline: Path | None = None
     comments: bool = True
     ignores: tuple[ignores.Ignore, ...] = ()
+    reachable: bool = False
     instead: Mapping[Path, bytes] = {}
 
 
@@ -139,16 +146,21 @@ def run(
         sides = Sides(snapshots, book.vocabulary, store, clock.stage)
         # Not earlier: what has been read need not be read again to be compared.
         comparison = Beside(compare, alone=alone, patient=True)
-        outcome = _judged(sides, book, rules, request.cache, clock, alone, workings)
+        outcome = _judged(sides, book, rules, request.cache, clock, alone, past.later, workings)
+    with clock.stage("origin"):
+        earlier = [s for s in snapshots[1:] if s.side != "target"]
+        around_it = later.Around(fork, sides.sources[0], earlier, past.refs)
+        whole = _whole(fork, book, request.cache, alone)
+        own = later.of_findings(outcome.findings, around_it, book, request.cache, whole)
     with clock.stage("serve"):
-        around = surroundings(fork, [s for s in snapshots[1:] if s.side != "target"])
+        around = surroundings(fork, earlier)
         read = zip(snapshots, sides.sources, strict=True)
         trees = [(snapshot, sources) for snapshot, sources in read if snapshot.side != "base"]
         served = _served(_scripts(request), rules, trees, around, request.cache, alone=alone)
     with clock.stage("closest"):
         releases = Releases(fork, request.cache)
         mismatch = releases.mismatch(upstream, related=past.merge_base is not None)
-    with clock.stage("compare"):
+    with clock.stage("compare", 0, len(sides.sources[0])):
         compared, unread = comparison.result()
         changes = msgspec.structs.replace(
             compared,
@@ -159,15 +171,16 @@ def run(
             own=past.own,
         )
     skipped = {*outcome.skipped, *unread, *_unread(snapshots), *served.skipped}
-    with clock.stage("accept"):
+    findings = (*_deployed(own, outcome.needs, served), *served.findings)
+    with clock.stage("accept", 0, len(findings)):
         trees = list(zip(snapshots, sides.sources, strict=True))
         scope = _scope(trees, rules, around, request.serve, served, skipped)
-        findings = (*outcome.findings, *served.findings)
         accepted = acceptance.accept(findings, wanted, book, scope)
         shown, hidden = _filter(accepted.findings, request, scope, since)
-    with clock.stage("fixed where"):
-        whole = _whole(fork, book, request.cache, alone)
+    with clock.stage("fixed where", 0, len(shown)):
         shown = endings.of_findings(shown, fork, upstream, targets, book, request.cache, whole)
+    with clock.stage("cut out", 0, len(shown)):
+        lines = excerpts.excerpts(shown, trees, scope.read)
     skipped |= {*accepted.skipped}
     return Report(
         tool_version=__version__,
@@ -187,6 +200,7 @@ def run(
         undecided=served.undecided,
         suppressions=accepted.suppressions,
         baseline=accepted.baseline,
+        excerpts=lines,
         closest=releases.closest(),
         mismatch=mismatch,
     )
@@ -199,7 +213,7 @@ def opened(request: AuditRequest) -> tuple[list[Snapshot], history_of.History]:
     upstream = _open_upstream(request, fork, cache)
     targets = [open_reference(ref, "target", fork, cache) for ref in request.targets]
     past = history_of.history(fork, upstream, targets)
-    base = _open_base(fork, upstream, past.merge_base)
+    base = _open_base(fork, upstream, past.taken)
     return [fork, upstream, *([base] if base else []), *targets], past
 
 
@@ -240,10 +254,11 @@ def run_serve(
     if not served.launches and not tables:
         undecided = ("no start of a server was found", *undecided)
     skipped = {*served.skipped, *noted, *_unread((fork, *others))}
-    with clock.stage("accept"):
+    with clock.stage("accept", 0, len(served.findings)):
         scope = _scope(trees, rules, around, request.serve, served, skipped)
         accepted = acceptance.accept(served.findings, wanted, book, scope)
         shown, hidden = _filter(accepted.findings, request, scope, since)
+        lines = excerpts.excerpts(shown, trees, scope.read)
     report = Report(
         tool_version=__version__,
         fork=fork.info(),
@@ -262,6 +277,7 @@ def run_serve(
         undecided=undecided,
         suppressions=accepted.suppressions,
         baseline=accepted.baseline,
+        excerpts=lines,
         closest=closest,
         mismatch=mismatch,
     )
@@ -299,14 +315,14 @@ def run_history(
     def wanted(finding: Finding) -> bool:
         return finding.rule in rules
 
-    with clock.stage("follow"):
+    with clock.stage("follow", 0, len(verdicts)):
         lives = timeline.lifetimes(verdicts, wanted, lowest)
         every = timeline.lifetimes(verdicts, wanted, "low")
     repository = around.repository
     commits = {v.info.ref: v.info.commit for v in verdicts if v.info.commit is not None}
     folders = {v.folder for v in verdicts if v.info.commit is not None}
     if repository is not None and commits:
-        with clock.stage("commits"):
+        with clock.stage("commits", 0, len(lives)):
             if len(folders) == 1:
                 [folder] = folders
                 extracted = {v.info.ref: v.files for v in verdicts}
@@ -489,7 +505,8 @@ def audit_sources(
     compared = trees[:1] if upstream is None else trees
     scope = _scope(compared, book.rules, around, Scripts(), served, skipped)
     wanted = acceptance.Wanted(ignores=ignores.of_example(fork.get("audit.toml", "")))
-    accepted = acceptance.accept((*outcome.findings, *served.findings), wanted, book, scope)
+    findings = (*_deployed(outcome.findings, outcome.needs, served), *served.findings)
+    accepted = acceptance.accept(findings, wanted, book, scope)
     return Report(
         tool_version=__version__,
         fork=mine.info(),
@@ -506,6 +523,7 @@ def audit_sources(
         timings={},
         launches=served.launches,
         suppressions=accepted.suppressions,
+        excerpts=excerpts.excerpts(accepted.findings, trees, scope.read),
     )
 
 
@@ -556,7 +574,10 @@ class _Clock:
 
 
 class Served(msgspec.Struct, frozen=True):
-    """What reading and judging the launches gave, before any filter; paths are report paths."""
+    """What reading and judging the launches gave, before any filter; paths are report paths.
+
+    ``given`` are the launches in the terms of their tree, None where there are none.
+    """
 
     findings: tuple[Finding, ...] = ()
     checked: tuple[Checked, ...] = ()
@@ -566,6 +587,7 @@ class Served(msgspec.Struct, frozen=True):
     note: str = ""
     silent: tuple[str, ...] = ()
     judged: bool = False
+    given: Launches | None = None
 
 
 def _served(
@@ -597,6 +619,8 @@ def _served(
     where = serving.places(scripts, found, around)
     findings, checked, unread = serving.judge(mine, found.launches, trees, where)
     notes = serving.unread_tables(trees) if found.launches else ()
+    from auditor.deployment.join import Launches
+
     return Served(
         tuple(findings),
         tuple(checked),
@@ -605,6 +629,7 @@ def _served(
         note=note,
         silent=tuple(found.silent),
         judged=True,
+        given=Launches.of(found.launches, trees[0].tables.flags, where),
     )
 
 
@@ -646,11 +671,15 @@ def _tables(
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What judging the sides gave, before any filter; paths are report paths."""
+    """What judging the sides gave, before any filter; paths are report paths.
+
+    ``needs`` are the conditions of the findings' symbols.
+    """
 
     findings: tuple[Finding, ...]
     checked: tuple[Checked, ...]
     skipped: tuple[Skipped, ...]
+    needs: tuple[tuple[Symbol, Needs], ...] = ()
 
 
 def _judged(
@@ -660,34 +689,43 @@ def _judged(
     cache: Path | None,
     clock: _Clock,
     alone: bool,
+    newer: bool = False,
     workings: Workings | None = None,
 ) -> Outcome:
-    """From what was read to findings; the first side is the fork."""
+    """From what was read to findings; the first side is the fork.
+
+    ``newer`` says that the merge base is code that upstream wrote after its release.
+    """
     workings = workings or Workings()
     results = ResultStore(cache, Outcome)
     with clock.stage("recall"):
         names = [f"{s.side}\n{s.ref}\n{s.folder}" for s in sides.snapshots]
         unread = [repr(skipped) for skipped in sorted(_unread(sides.snapshots))]
-        about = [book.digest, *(r.id for r in rules), *names, *unread]
+        about = [book.digest, *(r.id for r in rules), *names, f"newer {newer}", *unread]
         key = workings.key = content_key(about, sides.digests())
         known = results.load(key)
     if known is not None:
         return known
-    outcome = _judge(sides, rules, clock, alone, workings)
+    outcome = _judge(sides, rules, clock, alone, newer, workings)
     results.save(key, outcome)
     sides.save()
     return outcome
 
 
 def _judge(
-    sides: Sides, rules: Sequence[Rule], clock: _Clock, alone: bool, workings: Workings
+    sides: Sides,
+    rules: Sequence[Rule],
+    clock: _Clock,
+    alone: bool,
+    newer: bool,
+    workings: Workings,
 ) -> Outcome:
     views = sides.views()
     fork, others = views[0], views[1:]
     hits: list[tuple[Rule, Hit]] = []
     checked: list[Checked] = []
     rules = [rule for rule in rules if rule.check in CHECKS]
-    with clock.stage("judge"):
+    with clock.stage("judge", 0, len(fork.readings.readings)):
         norms = {name: CHECKS[name].learn(views) for name in sorted({r.check for r in rules})}
         workings.views, workings.norms = views, norms
         elsewhere = Beside(lambda: defects(rules, norms, others), alone=alone)
@@ -703,17 +741,79 @@ def _judge(
     def report_path(side: Side, path: str) -> str:
         return snapshots[side].report_path(path) if side in snapshots else path
 
-    with clock.stage("origin"):
+    with clock.stage("origin", 0, len(hits)):
         unread = [*sides.skipped, *_unread(sides.snapshots)]
-        witnesses = Witnesses(others, elsewhere.result(), unread, report_path)
-        findings = triage(hits, lambda _, hit: origin_of(*witnesses(hit)), report_path)
+        witnesses = Witnesses(fork, others, elsewhere.result(), unread, report_path, newer)
+        blamed = [(rule, hit, blame(*witnesses(hit))) for rule, hit in hits]
+        blamed = pointed(blamed, fork, norms, witnesses)
+        findings = triage(blamed, report_path)
     placed = tuple(_placed(row, report_path) for row in checked)
     deep = (
         Skipped(view.side, report_path(view.side, path), "analyse", f"{name}: nested too deeply")
         for view in views
         for path, name in sorted(view.readings.evaluator.too_deep)
     )
-    return Outcome(tuple(findings), placed, (*sides.skipped, *deep))
+    with clock.stage("conditions"):
+        needs = _needs(fork, [hit for _, hit, _ in blamed], report_path)
+    return Outcome(tuple(findings), placed, (*sides.skipped, *deep), needs)
+
+
+def _needs(
+    fork: View, hits: Sequence[Hit], report_path: Callable[[Side, str], str]
+) -> tuple[tuple[Symbol, Needs], ...]:
+    """The conditions of the places of hits, in the fork's tree."""
+    places = {hit.where.symbol: _place(fork, hit) for hit in hits}
+    if not places:
+        return ()
+
+    def path_of(path: str) -> str:
+        return report_path("fork", path)
+
+    sources = fork.sources
+    found = needs_of(sources, sources.get, fork.readings.arming, places.values(), path_of)
+    return tuple(
+        (msgspec.structs.replace(symbol, path=path_of(symbol.path)), found[place])
+        for symbol, place in places.items()
+    )
+
+
+def _place(fork: View, hit: Hit) -> Place:
+    """Where a hit is; code outside of the pools is about the pool that the evidence names."""
+    where = hit.where.symbol
+    own = (where.path, where.qualname.rpartition(".")[0])
+    pools = set(fork.readings.families)
+    classes = [own] if own in pools else []
+    if not classes:
+        here = fork.functions.get(where.qualname, ())
+        named = {name for function in here for name in function.facts.mentions}
+        shown = [(e.path, e.symbol.rpartition(".")) for e in hit.evidence if e.side == "fork"]
+        rows = [((path, owner), name) for path, (owner, _, name) in shown if (path, owner) in pools]
+        # What the code calls by its name tells more than what it is compared with.
+        classes = [key for key, name in rows if name in named] or [key for key, _ in rows]
+    if not classes:
+        return Place(where.path, where.qualname)
+    # Of several the one that most are made from.
+    chosen = max(classes, key=lambda key: len(fork.index.subclasses.get(key, ())))
+    names = tuple(name for _, name in fork.index.classes[chosen].mro)
+    return Place(where.path, where.qualname, names)
+
+
+def _deployed(
+    findings: Sequence[Finding], needs: Sequence[tuple[Symbol, Needs]], served: Served
+) -> Iterator[Finding]:
+    """The findings with what this deployment makes of each."""
+    known = dict(needs)
+    for finding in findings:
+        found = known.get(finding.hit.where.symbol)
+        if found is None:
+            yield finding
+        else:
+            ours = (
+                served.given.deployment(found)
+                if served.given is not None
+                else Deployment("no-launch", found.conditions())
+            )
+            yield msgspec.structs.replace(finding, deployment=ours)
 
 
 def _placed(row: Checked, report_path: Callable[[Side, str], str]) -> Checked:
@@ -731,14 +831,29 @@ def _filter(
 ) -> tuple[list[Finding], dict[str, int]]:
     lowest = CONFIDENCES.index(request.min_confidence)
     shown: list[Finding] = []
-    hidden: dict[str, list[Finding]] = {"min-confidence": [], "origin": [], "since": []}
+    hidden: dict[str, list[Finding]] = {
+        "min-confidence": [],
+        "origin": [],
+        "since": [],
+        "reachable": [],
+    }
     for finding in findings:
         if CONFIDENCES.index(finding.hit.confidence) > lowest:
             hidden["min-confidence"].append(finding)
-        elif request.origins and finding.origin not in request.origins:
+        elif request.origins and not _asked_for(finding, request.origins):
             hidden["origin"].append(finding)
         elif since and not since.holds(finding.hit.where, scope.in_tree):
             hidden["since"].append(finding)
+        elif request.reachable and finding.deployment and finding.deployment.state == "off":
+            hidden["reachable"].append(finding)
         else:
             shown.append(finding)
     return shown, hidden_counts(hidden)
+
+
+def _asked_for(finding: Finding, origins: Collection[Origin]) -> bool:
+    """Whether a finding is of the asked origins.
+
+    What came with later code of upstream's counts as introduced too: who merges it takes it on.
+    """
+    return finding.origin in origins or bool(finding.since_base and "introduced" in origins)

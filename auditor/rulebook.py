@@ -42,6 +42,10 @@ SINGLE_FILE = "example.py"
 
 _RULE_ID = r"^[a-z0-9]+(-[a-z0-9]+)*$"
 _LONGEST_ID = 100  # characters of a made-up id that are compared with the known ones
+_EFFECT = r"^[^\s](?:[^\n]{0,46}[^\s.])?$"  # a clause of at most 48 characters
+_PRODUCTION = "In production: "
+_LONGEST_MEANING = 160  # characters
+_SENTENCE_END = re.compile(r"(?<=[.!?]) +(?=[^a-z\s])")
 _TREE = r"^([a-z0-9]+(-[a-z0-9]+)*)?$"
 _MARK = re.compile(r"#\s*error:\s*\[([a-z0-9-]+(?:\s*,\s*[a-z0-9-]+)*)\]\s*$")
 _MARK_INTENDED = re.compile(r"#\s*error\b\s*:?\s*\[|#\s*error:")
@@ -81,12 +85,16 @@ class Example(msgspec.Struct, frozen=True):
 class Rule(msgspec.Struct, frozen=True):
     """One rule page; ``confidence`` is the highest that a finding of the rule may have.
 
-    ``aliases`` are ids that the rule had before: whatever names one of them means this rule.
+    ``effect`` is what users of the server would see, in some six words, ``means`` the same in a
+    line: the beginning of what the page says of production. ``aliases`` are ids that the rule had
+    before: whatever names one of them means this rule.
     """
 
     id: str
     category: Category
     title: str
+    effect: str
+    means: str
     severity: Severity
     confidence: Confidence
     check: CheckName
@@ -214,6 +222,7 @@ class _Page(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     id: Annotated[str, msgspec.Meta(pattern=_RULE_ID)]
     category: Category
     title: Text
+    effect: Annotated[str, msgspec.Meta(pattern=_EFFECT)]
     severity: Severity
     confidence: Confidence
     check: CheckName
@@ -360,6 +369,8 @@ def _rule(path: Path, page: _Page) -> Rule:
         id=page.id,
         category=page.category,
         title=page.title,
+        effect=page.effect,
+        means=_meaning(path, page.why),
         severity=page.severity,
         confidence=page.confidence,
         check=page.check,
@@ -371,6 +382,26 @@ def _rule(path: Path, page: _Page) -> Rule:
         invalid=_examples(path, "invalid", page.invalid, page.tree),
         aliases=tuple(page.aliases),
     )
+
+
+def _meaning(path: Path, why: str) -> str:
+    """The beginning of what a page says of production: as many sentences as fit in a line."""
+    paragraphs = (" ".join(text.split()) for text in re.split(r"\n\s*\n", why.strip()))
+    told = next((text for text in paragraphs if text.startswith(_PRODUCTION)), "")
+    if not told:
+        raise _problem(path, "why", f"has no paragraph that begins with {_PRODUCTION.strip()!r}")
+    first, *rest = _SENTENCE_END.split(told.removeprefix(_PRODUCTION))
+    if len(first) > _LONGEST_MEANING:
+        reason = f"its first sentence is longer than {_LONGEST_MEANING} characters"
+        raise _problem(
+            path, "why", f"{_PRODUCTION.strip()!r}: {reason}; reports show that sentence"
+        )
+    meaning = first[:1].upper() + first[1:]
+    for sentence in rest:
+        if len(meaning) + 1 + len(sentence) > _LONGEST_MEANING:
+            break
+        meaning += f" {sentence}"
+    return meaning
 
 
 def _check_regex(path: Path, field: str, pattern: Param) -> None:

@@ -14,7 +14,7 @@ from auditor.checks import serve_renderings
 from auditor.checks.serve_checks import SERVE_CHECKS
 from auditor.checks.serving import OtherTree, ServeView
 from auditor.errors import UsageProblem
-from auditor.model import Checked, Evidence, Finding, Hit, Launch, Origin, Side, Skipped
+from auditor.model import Checked, Finding, Hit, Launch, Side, Skipped
 from auditor.repo.scripts import Scripts, Surroundings
 from auditor.repo.snapshot import Snapshot
 from auditor.rulebook import Rule
@@ -24,7 +24,7 @@ from auditor.source.results import ResultStore, content_key
 from auditor.source.scout import deployed
 from auditor.tables.facts import Tables
 from auditor.tables.read import read_tables
-from auditor.triage.findings import triage
+from auditor.triage.findings import Blame, triage
 
 Sources = Mapping[str, bytes]
 
@@ -138,7 +138,7 @@ def judge(
     def report_path(side: Side, path: str) -> str:
         return by_side[side].report_path(path) if side in by_side else path
 
-    findings = triage(hits, origins, report_path)
+    findings = triage([(rule, hit, origins(rule, hit)) for rule, hit in hits], report_path)
     return findings, list(_checked(launches, [hit for _, hit in hits])), unread
 
 
@@ -166,9 +166,7 @@ class _Origins:
                 )
             )
 
-    def __call__(
-        self, rule: Rule, hit: Hit
-    ) -> tuple[Origin, str, str | None, tuple[Evidence, ...]]:
+    def __call__(self, rule: Rule, hit: Hit) -> Blame:
         path = hit.where.symbol.path
         key = (rule.id, path, hit.anchor)
         upstreams = [(o, key in found) for o, found in self.has if o.side != "target"]
@@ -176,15 +174,17 @@ class _Origins:
         defect = next((other for other, has in upstreams if has), None)
         if path in self.fork.sources:
             if defect is not None and fixed_in is not None:
-                return "fixed-upstream", f"{defect.ref} has it, {fixed_in} does not", fixed_in, ()
+                told = f"{defect.ref} has it, {fixed_in} does not"
+                return Blame("fixed-upstream", told, fixed_in)
             if defect is not None:
-                return "inherited", f"{defect.ref} has it too", None, ()
-            return "introduced", _without(upstreams, "the tree disagrees with itself"), fixed_in, ()
+                return Blame("inherited", f"{defect.ref} has it too")
+            told = _without(upstreams, "the tree disagrees with itself")
+            return Blame("introduced", told, fixed_in)
         if upstreams and defect is None:
             ref = upstreams[0][0].ref
-            return "regressed", f"with {ref} the same setting is in order", fixed_in, ()
+            return Blame("regressed", f"with {ref} the same setting is in order", fixed_in)
         also = f"; with {defect.ref} it is wrong as well" if defect is not None else ""
-        return "introduced", f"a setting of the deployment's own script{also}", fixed_in, ()
+        return Blame("introduced", f"a setting of the deployment's own script{also}", fixed_in)
 
 
 def _without(upstreams: Sequence[tuple[OtherTree, bool]], else_: str) -> str:

@@ -26,7 +26,7 @@ from auditor.repo.snapshot import Snapshot
 from auditor.rulebook import Rule, Rulebook
 from auditor.source.results import ResultStore, content_key
 from auditor.source.store import FactStore
-from auditor.triage.findings import triage
+from auditor.triage.findings import Blame, triage
 from auditor.views import Sides, unmarked
 
 _KEPT = 400
@@ -168,7 +168,7 @@ def _verdict(sides: Sides, rules: Sequence[Rule]) -> Verdict:
     def report_path(side: Side, path: str) -> str:
         return snapshot.report_path(path)
 
-    findings = triage(hits, lambda *_: ("unknown", "", None, ()), report_path)
+    findings = triage([(*hit, Blame("unknown", "")) for hit in hits], report_path)
     seen = []
     for finding in findings:
         symbol, body = finding.hit.where.symbol, ""

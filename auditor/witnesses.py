@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from auditor.analysis.readings import Reading
+from auditor.analysis.norm import wait_line
 from auditor.checks import CHECKS
 from auditor.checks.view import View
-from auditor.model import Evidence, Hit, Side, Skipped
+from auditor.model import Evidence, Hit, Side, Skipped, Symbol
 from auditor.rulebook import CheckName, Rule
-from auditor.triage.findings import Witness
+from auditor.triage.findings import State, Witness
 
 Defects = Mapping[str, Sequence[Hit]]
 """The hits on one side by qualified name."""
@@ -34,24 +34,42 @@ class Witnesses:
 
     def __init__(
         self,
+        fork: View,
         views: Sequence[View],
         known: Sequence[Defects],
         skipped: Sequence[Skipped],
         report_path: Callable[[Side, str], str],
+        later: bool = False,
     ) -> None:
-        """``known`` are the defects of each view; ``skipped`` names report paths."""
+        """``known`` are the defects of each of the other views; ``skipped`` names report paths.
+
+        ``later`` says that the merge base is upstream's code from after its release.
+        """
+        self.fork = fork
+        self.later = later
         self.views = views
         self.report_path = report_path
         self.unread = {(s.side, s.path) for s in skipped}
         self.defects = {id(view): hits for view, hits in zip(views, known, strict=True)}
 
+    @property
+    def upstreams(self) -> list[View]:
+        """The views of upstream's release and of the merge base."""
+        return [view for view in self.views if view.side != "target"]
+
     def __call__(self, hit: Hit) -> tuple[list[Witness], list[Witness]]:
         """What the upstream sides have, and what the targets have."""
-        upstreams = [self._ask(v, hit) for v in self.views if v.side != "target"]
+        upstreams = [self._ask(v, hit) for v in self.upstreams]
         targets = [self._ask(v, hit) for v in self.views if v.side == "target"]
         return upstreams, targets
 
     def _ask(self, view: View, hit: Hit) -> Witness:
+        state, places = self._state(view, hit)
+        symbol = hit.where.symbol
+        same = texts(self.fork, symbol) == texts(view, symbol) != frozenset()
+        return Witness(view.side, view.ref, state, places, same, self.later and view.side == "base")
+
+    def _state(self, view: View, hit: Hit) -> tuple[State, tuple[Evidence, ...]]:
         symbol = hit.where.symbol
         roots = set(hit.anchor.split(","))
         at_home = any(f.path == symbol.path for f in view.functions.get(symbol.qualname, ()))
@@ -59,9 +77,9 @@ class Witnesses:
             if at_home and other.where.symbol.path != symbol.path:
                 continue  # another file's class of the same name
             if roots & set(other.anchor.split(",")):
-                return Witness(view.side, view.ref, "defect")
+                return "defect", ()
         if (view.side, self.report_path(view.side, symbol.path)) in self.unread:
-            return Witness(view.side, view.ref, "unread")
+            return "unread", ()
         gated = [
             r
             for r in view.readings_of.get(symbol.qualname, ())
@@ -71,27 +89,21 @@ class Witnesses:
         if gated:
             facts = gated[0].function.facts
             gate = gated[0].gate.rpartition(".")[2]
-            line = _wait_line(view, gated[0]) or facts.line
+            line = wait_line(view.readings, gated[0])
             place = Evidence(
                 gated[0].function.path, line, facts.qualname, f"waits on {gate} here", view.side
             )
-            return Witness(view.side, view.ref, "gated", (place,))
+            return "gated", (place,)
         told = [
             e
             for e in hit.evidence
             if e.side == view.side and e.symbol == symbol.qualname and e.side != "fork"
         ]
         if told:  # the hit itself rests on this side's version of the symbol
-            return Witness(view.side, view.ref, "gated")
+            return "gated", ()
         if symbol.qualname in view.functions or _defines(view, symbol.path, symbol.qualname):
-            return Witness(view.side, view.ref, "present")
-        return Witness(view.side, view.ref, "absent")
-
-
-def _wait_line(view: View, reading: Reading) -> int | None:
-    summary = view.readings.summary(reading.function, reading.context)
-    lines = [w.line for w in summary.waits if view.readings.is_gate(w.token)]
-    return reading.function.line_of(min(lines)) if lines else None
+            return "present", ()
+        return "absent", ()
 
 
 def _defines(view: View, path: str, qualname: str) -> bool:
@@ -100,3 +112,13 @@ def _defines(view: View, path: str, qualname: str) -> bool:
     if data is None or path in view.index.modules:
         return False
     return f"def {qualname.rpartition('.')[2]}(".encode() in data
+
+
+def texts(view: View, symbol: Symbol) -> frozenset[str]:
+    """What tells the text of a symbol's function from others; several where a name has several.
+
+    Functions of other files count only where the symbol's own has none of the name.
+    """
+    found = view.functions.get(symbol.qualname, ())
+    at_home = [f for f in found if f.path == symbol.path]
+    return frozenset(f.facts.digest for f in at_home or found)

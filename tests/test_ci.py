@@ -8,12 +8,15 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import junitparser
 import pytest
 import yaml
+from conftest import TinyRepository
+from scenarios.pools import POOL, READERS, pool
 
 from auditor.cli import main
 from auditor.demo import Demo, build
@@ -96,8 +99,12 @@ def test_the_workflow_fails_a_pull_request_and_shows_why_in_three_places(
     assert all(re.match(r"::(error|warning|notice) ", line) for line in lines)
     assert "gate-after-read" in sarif_rules(demo.fork / "audit.sarif")
     assert '"fixes"' in (demo.fork / "audit.sarif").read_text()
-    assert summary.read_text().startswith("## audit: 8 findings at or above high")
+    assert summary.read_text().startswith("## audit: 9 findings at or above high")
     assert json.loads((demo.fork / "audit.json").read_text())["summary"]["exit_status"] == 1
+    uploads = [s for s in WORKFLOW["jobs"]["audit"]["steps"] if "artifact" in s.get("uses", "")]
+    for upload in uploads:
+        assert all((demo.fork / path).is_file() for path in upload["with"]["path"].split())
+    assert uploads
 
 
 def test_the_workflow_passes_a_pull_request_that_adds_nothing(demo: Demo, tmp_path: Path) -> None:
@@ -105,6 +112,36 @@ def test_the_workflow_passes_a_pull_request_that_adds_nothing(demo: Demo, tmp_pa
     done = run(step("pull_request"), demo.fork, UPSTREAM="HEAD", GITHUB_STEP_SUMMARY=summary)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     assert sarif_rules(demo.fork / "audit.sarif") == set()
+
+
+def test_the_workflow_stops_a_merge_of_upstreams_later_code_that_is_broken(
+    tiny_repository: Callable[..., TinyRepository], tmp_path: Path
+) -> None:
+    """The release is sound, a later one is not: who merges its code takes the defect on."""
+    path = f"python/{POOL}"
+    version = "python/sglang/version.py"
+    repository = tiny_repository({path: pool(), version: "__version__ = '0.5.9'\n"})
+    later = pool(READERS, ["get_later"])
+    repository.commit({path: later, version: "__version__ = '0.5.10'\n"}, "later", "v0.5.10")
+    repository.commit({"deploy/notes.txt": "merged\n"}, "the fork's own")
+    done = run(
+        step("pull_request"),
+        repository.top,
+        UPSTREAM="v0.5.9",
+        GITHUB_STEP_SUMMARY=tmp_path / "summary.md",
+    )
+    assert done.returncode == 1, done.stderr
+    assert "get_later" in done.stdout
+    report = json.loads((repository.top / "audit.json").read_text())
+    assert [(f["origin"], f["since_base"]) for f in report["findings"]] == [("inherited", "v0.5.9")]
+    # Upstream's release had it, and the change did not bring it.
+    done = run(
+        step("pull_request"),
+        repository.top,
+        UPSTREAM="v0.5.10",
+        GITHUB_STEP_SUMMARY=tmp_path / "summary.md",
+    )
+    assert done.returncode == 0, done.stdout
 
 
 def test_the_workflow_looks_at_everything_at_night(demo: Demo, tmp_path: Path) -> None:
@@ -145,7 +182,7 @@ def test_the_job_of_gitlab_writes_the_reports_that_it_hands_over(demo: Demo) -> 
     assert "gate-after-read" in {entry["check_name"] for entry in entries}
     root = junitparser.JUnitXml.fromfile(str(demo.fork / reports["junit"]))
     assert root.failures == 8
-    assert (demo.fork / job["artifacts"]["paths"][0]).is_file()
+    assert all((demo.fork / path).is_file() for path in job["artifacts"]["paths"])
     [kept] = job["cache"]["paths"]
     assert (demo.fork / kept).is_dir()
 

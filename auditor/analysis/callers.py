@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from auditor.analysis.readings import Reading, Readings
@@ -56,30 +56,43 @@ class Callers:
     def _asked(self, candidate: Candidate) -> bool:
         name = candidate.function.facts.name
         private = name.startswith("_") and not name.startswith("__")
-        users = [user for user, _ in self.usage.mentioning(name)]
-        if not users:
+        if not self.usage.mentioning(name):
             return private and not self.mentioned(name)
+        used = False
+        for _, answered in self._users(candidate, private):
+            if not answered:
+                return False
+            used = True
+        return private or (used and not self.mentioned(name))
+
+    def open_users(self, candidate: Candidate) -> list[Function]:
+        """The functions that come to the method's read and answer for it in no way."""
+        name = candidate.function.facts.name
+        private = name.startswith("_") and not name.startswith("__")
+        self._asking.add(candidate.function.facts.qualname)
+        try:
+            return [user for user, answered in self._users(candidate, private) if not answered]
+        finally:
+            self._asking.discard(candidate.function.facts.qualname)
+
+    def _users(self, candidate: Candidate, private: bool) -> Iterator[tuple[Function, bool]]:
+        """Who uses the method, and whether that use waits, stores, or is none of its business."""
         here = (candidate.function.path, candidate.function.facts.qualname)
         reads: dict[tuple[str, str], list[tuple[ClassKey | None, Read]]] = {}
         for context, user, read in self.usage.by_origin.get(here, ()):
             reads.setdefault((user.path, user.facts.qualname), []).append((context, read))
-        used = False
-        for user in users:
+        for user, _ in self.usage.mentioning(candidate.function.facts.name):
             if (user.path, user.facts.qualname) == here:
                 continue
+            duty = self.readings.duty(user.facts.name)
             found = reads.get((user.path, user.facts.qualname))
-            if found is None:
-                calls = self._calls_of(user, candidate)
-                if calls is None or private or user.facts.name.startswith("_"):
-                    continue  # metadata, or another class's method of that name
-                if not self.readings.duty(user.facts.name) and not self._all_held(calls):
-                    return False
-                used = True
+            if found is not None:
+                yield user, bool(duty) or self._covered(user, found)
                 continue
-            used = True
-            if not self.readings.duty(user.facts.name) and not self._covered(user, found):
-                return False
-        return private or (used and not self.mentioned(name))
+            calls = self._calls_of(user, candidate)
+            if calls is None or private or user.facts.name.startswith("_"):
+                continue  # metadata, or another class's method of that name
+            yield user, bool(duty) or self._all_held(calls)
 
     def _calls_of(self, user: Function, candidate: Candidate) -> list[CallSite] | None:
         """The calls in a function that may mean a candidate's method; None if all mean another."""

@@ -27,6 +27,7 @@ Shape = Literal[
 class Sibling:
     """A reader that waits: where, on which side, before which read, on which gate.
 
+    ``line`` is that of the wait, ``apart`` says that it is another one than that of the read.
     ``root`` is the attribute of its object, ``inner`` the buffer of the object held there.
     """
 
@@ -38,13 +39,15 @@ class Sibling:
     gate: str
     name: str
     inner: str
+    apart: bool = True
 
 
 @dataclass(frozen=True)
 class Gap:
     """A read that misses the gate of its siblings.
 
-    ``waits`` are the lines of the method's own waits, where it has some that do not cover the read.
+    ``waits`` are the lines of the method's own waits, where it has some that do not cover the read,
+    ``disarmed`` is where the gate of the object that is read through is made void.
     """
 
     shape: Shape
@@ -63,3 +66,22 @@ class Gap:
     callers: tuple[Place, ...] = ()
     detail: str = ""
     waits: tuple[int, ...] = ()
+    disarmed: Place | None = None
+
+
+def nearness(gap: Gap, sibling: Sibling) -> tuple[bool, bool, bool, bool, bool, int]:
+    """How near a sibling is to a read, the least first.
+
+    Of an override the replaced method; then those of the class, of the file and of the buffer,
+    those whose wait can be seen, and by the lines between.
+    """
+    here, there = gap.function, sibling.path
+    owner = here.facts.qualname.rpartition(".")[0]
+    return (
+        gap.shape == "override" and sibling.name != here.facts.name,
+        there != here.path or sibling.symbol.rpartition(".")[0] != owner,
+        there != here.path,
+        sibling.root not in gap.roots,
+        not sibling.apart,
+        abs(sibling.line - gap.line),
+    )

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from auditor.analysis.gaps import Sibling
 from auditor.analysis.readings import Reading, Readings, reads_elements
-from auditor.analysis.values import ELEMENT, Path
+from auditor.analysis.values import ELEMENT, Path, Wait
 from auditor.model import Side
+from auditor.source import facts as f
 from auditor.source.index import ClassKey
 
 
@@ -46,7 +47,7 @@ def learn(sides: Sequence[tuple[Side, Readings]]) -> SiblingNorm:
         for reading in readings.readings:
             if not is_gated_reader(readings, reading):
                 continue
-            sibling = sibling_of(side, reading)
+            sibling = sibling_of(side, readings, reading)
             name = reading.context[1]
             by_buffer.setdefault((name, reading.root), {})[sibling] = None
             by_class.setdefault(name, {})[sibling] = None
@@ -74,19 +75,53 @@ def is_gated_reader(readings: Readings, reading: Reading) -> bool:
     )
 
 
-def sibling_of(side: Side, reading: Reading) -> Sibling:
-    """A gated reading as evidence."""
-    facts = reading.function.facts
+def sibling_of(side: Side, readings: Readings, reading: Reading) -> Sibling:
+    """A gated reading as evidence: the line is that of the wait."""
+    function, line = reading.function, wait_line(readings, reading)
     return Sibling(
         side,
-        reading.function.path,
-        facts.qualname,
-        facts.line,
+        function.path,
+        function.facts.qualname,
+        line,
         reading.root,
         reading.gate,
-        facts.name,
+        function.facts.name,
         inner_name(reading.read.path),
+        line != function.line_of(reading.read.line),
     )
+
+
+def wait_line(readings: Readings, reading: Reading) -> int:
+    """The line of the file on which the wait that a gated read is behind is made or called for.
+
+    Of several that is the last one before the read that no branch leads around; where each branch
+    has its own, the last one before the read. Where the wait is not seen, it comes with the call
+    that reads.
+    """
+    function, read = reading.function, reading.read
+    waits = [w for w in readings.summary(function, reading.context).waits if _covers(w, reading)]
+    before = [w.line for w in waits if w.line <= read.line] or [w.line for w in waits]
+    way = _way(function.facts.body, read.line)
+    always = [line for line in before if way[: len(own := _way(function.facts.body, line))] == own]
+    return function.line_of(max(always or before, default=read.line))
+
+
+def _covers(wait: Wait, reading: Reading) -> bool:
+    named = ".".join(wait.token) == reading.gate
+    return named and (not wait.keys or bool(wait.keys & reading.read.keys))
+
+
+def _way(body: Sequence[f.Stmt], line: int) -> tuple[tuple[int, int], ...]:
+    """The branches that lead to a line of a body: the line of each statement, which block of it."""
+    placed = [s for s in body if not isinstance(s, f.Import | f.Define) and s.line <= line]
+    if not placed:
+        return ()
+    blocks = list(enumerate(f.blocks(placed[-1])))
+    for number, block in reversed(blocks):
+        inner = _way(block, line)
+        if inner or any(not isinstance(s, f.Import | f.Define) and s.line <= line for s in block):
+            return ((placed[-1].line, number), *inner)
+    return ()
 
 
 def inner_name(path: Path) -> str:

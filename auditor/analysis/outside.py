@@ -86,7 +86,7 @@ class Bypasses:
             siblings,
             0,
             "medium",
-            *self.usage.reach([read.path]),
+            *self.usage.reach([read]),
             f"{function.facts.qualname}.{name}",
             siblings[0].gate,
             detail=owner,
@@ -105,7 +105,7 @@ class Bypasses:
         for reading in self.readings.readings:
             if reading.delegated and is_gated_reader(self.readings, reading):
                 key = (reading.context, reading.root)
-                found.setdefault(key, {})[sibling_of(self.side, reading)] = None
+                found.setdefault(key, {})[sibling_of(self.side, self.readings, reading)] = None
         return {key: tuple(sorted(s)) for key, s in found.items()}
 
     def _inner(
@@ -139,7 +139,7 @@ class Bypasses:
                 guarded,
                 0,
                 "medium",
-                *self.usage.reach([first.path]),
+                *self.usage.reach([first]),
                 f"{key[1]}.{name}",
                 guarded[0].gate,
                 callers=tuple(callers),

@@ -21,16 +21,16 @@ def dropped_parameters(side: Side, readings: Readings) -> Iterator[Gap]:
         if not any(parameter in _waited(readings, method) for _, method in methods):
             continue
         waiting = [
-            (key, method, gate)
+            (key, method, line)
             for key, method in methods
-            if (gate := _waits_on(readings, key, method, parameter)) is not None
+            if (line := _waits_on(readings, key, method, parameter)) is not None
         ]
         if len(waiting) < _FEWEST:
             continue
         for key, method in methods:
             siblings = [
-                _sibling(side, other, parameter)
-                for near, other, _ in waiting
+                _sibling(side, other, parameter, line)
+                for near, other, line in waiting
                 if _related(readings, key, near)
             ]
             if len(siblings) >= _FEWEST and _ignores(method, parameter):
@@ -84,13 +84,14 @@ def _waited_names(method: Function, primitive: Collection[str]) -> set[str]:
     return found
 
 
-def _waits_on(readings: Readings, key: ClassKey, method: Function, parameter: str) -> str | None:
+def _waits_on(readings: Readings, key: ClassKey, method: Function, parameter: str) -> int | None:
+    """The line of the file on which a method waits on its parameter, None where it does not."""
     if not any(_names(expr, parameter) for expr in _expressions(method)):
         return None
     root = f"param:{parameter}"
     for wait in readings.summary(method, key).waits:
         if wait.token == (root,):
-            return wait.kind
+            return method.line_of(wait.line)
     return None
 
 
@@ -123,8 +124,6 @@ def _related(readings: Readings, left: ClassKey, right: ClassKey) -> bool:
     return bool(set(mine) & set(theirs))
 
 
-def _sibling(side: Side, method: Function, parameter: str) -> Sibling:
+def _sibling(side: Side, method: Function, parameter: str, line: int) -> Sibling:
     facts = method.facts
-    return Sibling(
-        side, method.path, facts.qualname, facts.line, parameter, parameter, facts.name, ""
-    )
+    return Sibling(side, method.path, facts.qualname, line, parameter, parameter, facts.name, "")

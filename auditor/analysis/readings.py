@@ -19,6 +19,7 @@ from auditor.analysis.values import (
     CallSite,
     Keys,
     Path,
+    Place,
     Read,
     Summary,
 )
@@ -215,7 +216,7 @@ class Readings:
         if known is None:
             found: set[Path] = set()
             for method in self.index.methods(context):
-                found |= self._disarms(method, context)
+                found |= self._disarms(method, context).keys()
             found |= self._never_armed(context)
             known = self._disarmed[context] = frozenset(found)
         return known
@@ -224,19 +225,30 @@ class Readings:
     def _disarmed(self) -> dict[ClassKey, frozenset[Path]]:
         return {}
 
-    def _disarms(self, method: Function, context: ClassKey) -> set[Path]:
-        found: set[Path] = set()
+    def disarming(self, context: ClassKey, root: str) -> Place | None:
+        """Where a class makes the gate of what an attribute holds void; lines are the file's."""
+        for method in self.index.methods(context):
+            for path, line in sorted(self._disarms(method, context).items()):
+                if path[1] == root:
+                    where = method.facts.qualname, method.line_of(line)
+                    return Place(method.path, *where)
+        return None
+
+    def _disarms(self, method: Function, context: ClassKey) -> dict[Path, int]:
+        """What a method makes void, with the lines counted from its ``def``."""
+        found: dict[Path, int] = {}
         mentions = set(method.facts.mentions)
         if mentions & self.arming:
             for call in self.summary(method, context).calls:
                 if call.name in self.arming and _gives_none(call):
-                    found |= {p for p in call.receivers if p[0] == "self" and len(p) > 1}
+                    inner = (p for p in call.receivers if p[0] == "self" and len(p) > 1)
+                    found |= dict.fromkeys(inner, call.line)
         if mentions & self.gates and method.facts.name != "__init__":
             for stmt in f.statements(method.facts.body):
                 if isinstance(stmt, f.Assign) and stmt.value == f.Const("none"):
                     path = self._gate_target(stmt)
                     if path is not None and len(path) > 2:
-                        found.add(path[:-1])
+                        found[path[:-1]] = stmt.line
         return found
 
     def _never_armed(self, context: ClassKey) -> set[Path]:
@@ -373,7 +385,8 @@ class Readings:
             for method in self.index.methods(context):
                 if self.words.primitive_waits.keys() & set(method.facts.mentions):
                     for wait in self.summary(method, context).waits:
-                        if wait.kind != "keyed" and wait.token[0] == "self":
+                        # A wait that is only believed of a method's name is one on a gate.
+                        if wait.kind not in ("keyed", "believed") and wait.token[0] == "self":
                             if len(wait.token) > 2:
                                 found.add(wait.token[1])
             known = self._event_roots[context] = frozenset(found)

@@ -83,6 +83,22 @@ class Judge:
         """Who answers for a read that does not wait."""
         return Callers(self.readings, self.usage, self.candidates, self.mentioned)
 
+    def open_users(self, gap: Gap) -> tuple[Place, ...]:
+        """Where the functions that answer for a gap's read in no way come by it."""
+        candidate = self.candidates.get((gap.context, gap.function.facts.name))
+        if candidate is None:
+            return ()
+        name = gap.function.facts.name
+        places = []
+        for user in self.callers.open_users(candidate):
+            calls = self.readings.summary(user, user.owner).calls
+            line, column = min(
+                ((c.line, c.column) for c in calls if c.name == name),
+                default=(1, user.facts.column),
+            )
+            places.append(Place(user.path, user.facts.qualname, user.line_of(line), column))
+        return tuple(sorted(set(places), key=lambda p: (p.path, p.line, p.qualname)))
+
     # -- methods of the families -----------------------------------------------------------------
 
     def _own(self) -> Iterator[Gap]:
@@ -195,6 +211,7 @@ class Judge:
             self._cause(first),
             siblings[0].gate if siblings else first.gate or _any_gate(chosen),
             waits=self._own_waits(candidate, shape, first.read.line),
+            disarmed=self.readings.disarming(context, first.root) if shape == "delegate" else None,
         )
 
     def _reach(
@@ -204,7 +221,7 @@ class Judge:
         if shape in ("ungated", "delegate") and all(s.side == "target" for s in siblings):
             if siblings and self.side != "target":
                 return "latent", "only the target waits here: it may have begun to load this buffer"
-        return self.usage.reach([r.read.path for r in chosen])
+        return self.usage.reach([r.read for r in chosen])
 
     def _own_waits(self, candidate: Candidate, shape: Shape, read: int) -> tuple[int, ...]:
         """The lines on which the method waits for an index, by itself or through what it calls."""
@@ -231,7 +248,9 @@ class Judge:
         if self._overrides_gated(candidate):
             return "override"
         if siblings and all(_same_method(s, candidate, self.side) for s in siblings):
-            return "removed"
+            # Only what upstream's version did can have been removed, not what a newer one does.
+            if any(s.side in ("upstream", "base") for s in siblings):
+                return "removed"
         if all(r.delegated for r in chosen):
             return "delegate"
         return "ungated"
@@ -271,7 +290,7 @@ class Judge:
                 if not reads_elements(reading.read) or not key_parameters(reading.read) & keys:
                     continue
                 if reading.gated:
-                    gated.setdefault(other, sibling_of(self.side, reading))
+                    gated.setdefault(other, sibling_of(self.side, self.readings, reading))
                 elif not other.startswith("_"):
                     open_.add(other)
         open_ -= gated.keys()
@@ -295,7 +314,7 @@ class Judge:
             reads = [r for r in self.readings.of_method(key, method) if self._reads(r)]
             gated = [r for r in reads if is_gated_reader(self.readings, r)]
             if gated:
-                waiting[key] = sibling_of(self.side, gated[0])
+                waiting[key] = sibling_of(self.side, self.readings, gated[0])
             elif reads:
                 others += 1
         share = len(waiting) / (len(waiting) + others + 1)

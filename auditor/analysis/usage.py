@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 
 from auditor.analysis.norm import SiblingNorm
-from auditor.analysis.readings import Reading, Readings
-from auditor.analysis.values import RESULT, Keys, Path, Read
+from auditor.analysis.readings import Reading, Readings, reads_elements
+from auditor.analysis.values import MEMBERS, RESULT, SELF, Keys, Path, Read
 from auditor.model import Reach
 from auditor.source import facts as f
 from auditor.source.index import ClassKey, Function, is_property
@@ -125,13 +125,62 @@ class Usage:
 
     @cached_property
     def moved(self) -> frozenset[str]:
-        """Attribute names that a transfer between the tiers touches."""
+        """Attribute names that a transfer between the tiers touches, or is made from."""
         found: set[str] = set()
-        for function, context in self.functions():
-            if context not in self._inside and context is not None:
-                if self.readings.duty(function.facts.name) == "transfer":
-                    found |= set(function.facts.mentions)
+        for function in (*self._transfers, *self._assembly):
+            found |= set(function.facts.mentions)
         return frozenset(found)
+
+    @cached_property
+    def _transfers(self) -> list[Function]:
+        """The methods that move data between the tiers.
+
+        A family's own counts where it copies from an object that it is handed, by the name of an
+        attribute of that object: what else it calls a load is a copy of its own for later.
+        """
+        return [
+            function
+            for function, context in self.functions()
+            if context is not None and self.readings.duty(function.facts.name) == "transfer"
+            if context not in self._inside or self._copies_from_another(function, context)
+        ]
+
+    def _copies_from_another(self, function: Function, context: ClassKey) -> bool:
+        reads = self.readings.summary(function, context).reads
+        own = {step for r in reads if r.path[0] == SELF[0] for step in r.path[1:2]}
+        theirs = {step for r in reads if r.path[0].startswith("param:") for step in r.path[1:2]}
+        return bool(own & theirs)
+
+    @cached_property
+    def _assembly(self) -> list[Function]:
+        """The functions that make objects of a host tier, and what those call in their file.
+
+        A host object that is handed its device buffers does not name them. Its class is known by a
+        transfer method of the same name as one that does, its own or inherited.
+        """
+        protected = self.readings.scouted.protected
+        names = {t.facts.name for t in self._transfers if protected & set(t.facts.mentions)}
+        classes = self.index.classes.items()
+        hosts = {key for key, known in classes if not names.isdisjoint(known.methods)}
+        hosts |= {key for host in hosts for key in self.index.subclasses.get(host, ())}
+        hosts -= self._inside
+        pending = [f for host in sorted(hosts) for f, _ in self.mentioning(host[1])]
+        pending += [
+            made
+            for host in sorted(hosts)
+            if (made := self.index.classes[host].methods.get("__init__")) is not None
+        ]
+        found: dict[tuple[object, ...], Function] = {}
+        while pending:
+            function = pending.pop()
+            if function.key in found or function.owner in self._inside:
+                continue
+            found[function.key] = function
+            for name in function.facts.mentions:
+                called = self.index.functions.get((function.path, name))
+                if called is not None:
+                    pending.append(called)
+        return list(found.values())
 
     @cached_property
     def armed(self) -> bool:
@@ -145,33 +194,113 @@ class Usage:
             for function, _ in self.mentioning(name)
         )
 
-    def reach(self, paths: Sequence[Path]) -> tuple[Reach, str]:
+    def reach(self, reads: Sequence[Read]) -> tuple[Reach, str]:
         """Whether a configuration of this tree can reach the reads with the gate armed, and why.
 
-        A read is as live as the least of the buffers that it needs: packed rows are of no use
-        without their scales.
+        One buffer that a transfer moves is enough: what else is read beside it, a constant of the
+        layer or an optional scale, does not keep the read from overtaking the copy. But a method
+        that raises without a buffer which no transfer moves is of no use on what was loaded.
         """
         if not self.armed:
             return "latent", "nothing in this tree puts a gate in place"
-        buffers = sorted({_buffer(path) for path in paths})
-        still = [name for name in buffers if name not in self.moved]
-        if still:
-            return "latent", f"no transfer between the tiers moves {', '.join(still)}"
-        return "live", f"a transfer between the tiers moves {', '.join(buffers)}"
+        useless = [read for read in reads if self._lacking(read)]
+        useful = [read for read in reads if read not in useless]
+        taken = {name for read in useful for name in self._buffers(read.path)}
+        if useless and not taken:
+            name = useless[0].origin.qualname.rpartition(".")[2]
+            lacking = ", ".join(sorted(self._lacking(useless[0])))
+            told = f"{name} raises without {lacking}, which no transfer between the tiers moves"
+            return "latent", told
+        buffers = sorted(taken or {_holder(read.path) for read in useful})
+        moving = [name for name in buffers if name in self.moved]
+        if moving:
+            return "live", f"a transfer between the tiers moves {', '.join(moving)}"
+        return "latent", f"no transfer between the tiers moves {', '.join(buffers)}"
+
+    def _lacking(self, read: Read) -> frozenset[str]:
+        """What the method that takes an element raises without, and no transfer moves."""
+        place = (read.origin.path, read.origin.qualname)
+        owner, _, name = read.origin.qualname.rpartition(".")
+        known = self.index.classes.get((read.origin.path, owner))
+        made = known.methods.get(name) if known else self.index.functions.get(place)
+        if made is None:
+            return frozenset()
+        needed = self.index.derived.of(made.facts, "demanded", partial(_demanded, made.facts))
+        return frozenset(needed - self.moved)
+
+    def _buffers(self, path: Path) -> frozenset[str]:
+        """The attributes whose members a path takes; empty where no more than a holder is known.
+
+        A call of a method that is not known here stands for what the families' methods of that name
+        take; one of a view is its tensor.
+        """
+        found: set[str] = set()
+        last = ""
+        for step in path[1:]:
+            if step.isidentifier():
+                last = step
+                continue
+            if step in MEMBERS or step.removesuffix(RESULT) in self.readings.words.view_methods:
+                found.add(last)
+            else:
+                found |= self._handed_out(step.removesuffix(RESULT))
+            last = ""
+        return frozenset(found - {""})
+
+    def _handed_out(self, name: str) -> frozenset[str]:
+        """The buffers whose elements the families' methods of a name take."""
+        known = self._handed.get(name)
+        if known is None:
+            self._handed[name] = frozenset()  # a method that leads back to itself adds nothing
+            found: set[str] = set()
+            for key in self.readings.families:
+                method = self.index.classes[key].methods.get(name)
+                for read in self.readings.summary(method, key).reads if method else ():
+                    if read.path[0] != SELF[0] or len(read.path) < 2 or not reads_elements(read):
+                        continue
+                    if not self.readings.no_buffer(key, read.path) and not self._lacking(read):
+                        found |= self._buffers(read.path)
+            known = self._handed[name] = frozenset(found)
+        return known
+
+    @cached_property
+    def _handed(self) -> dict[str, frozenset[str]]:
+        return {}
 
     def transferred(self, readings: Sequence[Reading]) -> bool:
         """Whether a transfer moves any of the buffers read."""
         return any(set(r.read.path[1:]) & self.moved for r in readings)
 
 
-def _buffer(path: Path) -> str:
-    """The attribute whose member a path takes; a call on the way hides it, its holder stands in."""
-    name = path[1] if len(path) > 1 else path[0]
-    for step in path[1:]:
-        if not step.isidentifier():
-            break
-        name = step
-    return name
+def _holder(path: Path) -> str:
+    """The attribute that holds what a path calls, the buffer's stand-in."""
+    return next((step for step in reversed(path) if step.isidentifier()), path[0])
+
+
+def _demanded(facts: f.FunctionFacts) -> set[str]:
+    """The attributes of its object without which a method raises at once."""
+    found: set[str] = set()
+    for stmt in facts.body:
+        if isinstance(stmt, f.If) and stmt.body and not stmt.orelse:
+            last = stmt.body[-1]
+            if isinstance(last, f.Exit) and last.kind == "raise":
+                found |= _missing(stmt.test)
+    return found
+
+
+def _missing(test: f.Expr) -> set[str]:
+    """The attributes of ``self`` of which a test asks whether one is missing."""
+    if isinstance(test, f.Group) and test.op == "or":
+        return set().union(*map(_missing, test.parts))
+    if isinstance(test, f.Group) and test.op == "is":
+        first, *rest = test.parts
+        if (
+            isinstance(first, f.Attr)
+            and first.value == f.Name("self")
+            and rest == [f.Const("none")]
+        ):
+            return {first.name}
+    return set()
 
 
 def _receivers(facts: f.FunctionFacts, names: set[str]) -> set[str]:

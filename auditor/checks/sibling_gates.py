@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import get_args
 
-from auditor.analysis.gaps import Gap, Shape
+from auditor.analysis.gaps import Gap, Shape, Sibling, nearness
 from auditor.analysis.norm import learn as learn_norm
+from auditor.analysis.norm import wait_line
 from auditor.analysis.readings import key_parameters, reads_elements
 from auditor.checks.view import Norm, View
 from auditor.errors import UsageProblem
@@ -50,7 +51,8 @@ def survey(norm: Norm, view: View) -> Iterator[Checked]:
             held.add(facts.qualname)
             seen.add(facts.qualname)
             note = f"waits on {_short(reading.gate)}"
-            evidence[Evidence(place[0], facts.line, facts.qualname, note)] = None
+            line = wait_line(readings, reading)
+            evidence[Evidence(place[0], line, facts.qualname, note)] = None
         elif place in open_methods:
             seen.add(facts.qualname)
     for (path, owner, root), (held, seen, evidence) in sorted(rows.items()):
@@ -126,32 +128,43 @@ def _fix(gap: Gap) -> str:
         return f"wait on {gate} on every path that reaches the read"
     if gap.shape == "dropped-parameter":
         return f"wait on {gate} before the first read, as the siblings do"
-    model = next((s.symbol for s in gap.siblings if s.side == "fork"), "")
+    model = next((s.symbol for s in _nearest(gap) if s.side == "fork"), "")
     return f"wait on {gate} first" + (f", as {model} does" if model else "")
 
 
 def _evidence(gap: Gap) -> tuple[Evidence, ...]:
-    rows: dict[tuple[str, str, str], Evidence] = {}
+    """The method's own waits, its siblings' waits and then what calls, hands over or disarms."""
     facts = gap.function.facts
     when = "only after the read" if gap.shape == "late" else "on some paths only"
-    for line in gap.waits:
-        note = f"waits on {_short(gap.gate)} here, {when}"
-        rows["own", gap.function.path, str(line)] = Evidence(
-            gap.function.path, line, facts.qualname, note
+    note = f"waits on {_short(gap.gate)} here, {when}"
+    own = [Evidence(gap.function.path, line, facts.qualname, note) for line in gap.waits]
+    waits: dict[tuple[str, str], Evidence] = {}
+    for sibling in _nearest(gap):
+        gate = _short(sibling.gate)
+        same = sibling.root in (gate, *gap.roots)
+        then = "first" if same else f"before it reads {sibling.root}"
+        piece = Evidence(
+            sibling.path,
+            sibling.line,
+            sibling.symbol,
+            f"waits on {gate} {then}",
+            sibling.side,
+            sibling=True,
         )
-    for sibling in sorted(gap.siblings, key=lambda s: (s.side != "fork", s)):
-        key = ("", sibling.path, sibling.symbol)
-        if key not in rows:
-            gate = _short(sibling.gate)
-            then = "first" if gate == sibling.root else f"before it reads {sibling.root}"
-            note = f"waits on {gate} {then}"
-            rows[key] = Evidence(sibling.path, sibling.line, sibling.symbol, note, sibling.side)
-    for place in gap.callers:
-        note = "waits only if it is given the gate" if gap.shape == "optional" else "calls it"
-        rows["caller", place.path, f"{place.qualname}:{place.line}"] = Evidence(
-            place.path, place.line, place.qualname, note
-        )
-    return tuple(rows.values())[:_MOST_EVIDENCE]
+        waits.setdefault((sibling.path, sibling.symbol), piece)
+    note = "waits only if it is given the gate" if gap.shape == "optional" else "calls it"
+    others = [Evidence(p.path, p.line, p.qualname, note) for p in gap.callers]
+    if gap.disarmed is not None:
+        note = f"gives {_listed(gap.roots)} None for a gate: its own is void"
+        others.append(Evidence(gap.disarmed.path, gap.disarmed.line, gap.disarmed.qualname, note))
+    room = max(1, _MOST_EVIDENCE - len(own) - len(others))
+    found = (*own, *list(waits.values())[:room], *others)
+    return tuple(dict.fromkeys(found))[:_MOST_EVIDENCE]
+
+
+def _nearest(gap: Gap) -> list[Sibling]:
+    """The siblings, those of the fork and near the read first."""
+    return sorted(gap.siblings, key=lambda s: (s.side != "fork", nearness(gap, s), s))
 
 
 def _short(gate: str) -> str:

@@ -13,7 +13,8 @@ from auditor.analysis.parameters import dropped_parameters
 from auditor.analysis.readings import Reading, Readings
 from auditor.analysis.removals import removed_waits
 from auditor.analysis.siblings import Judge
-from auditor.model import Side
+from auditor.analysis.values import Place
+from auditor.model import Side, Symbol
 from auditor.rulebook import Vocabulary
 from auditor.source.index import Function, SourceIndex
 from auditor.source.scans import Scans
@@ -43,7 +44,7 @@ class View:
     vocabulary: Vocabulary
     scans: Scans
     memory: SideMemory | None = None
-    _gaps: dict[int, tuple[Norm, list[Gap]]] = field(default_factory=dict)
+    _gaps: dict[int, tuple[Norm, Judge, list[Gap]]] = field(default_factory=dict)
 
     @cached_property
     def readings(self) -> Readings:
@@ -52,16 +53,25 @@ class View:
 
     def gaps(self, norm: Norm) -> list[Gap]:
         """What the norm says of this side, judged once for all rules."""
+        return self._judged(norm)[1]
+
+    def open_users(self, norm: Norm, symbol: Symbol) -> tuple[Place, ...]:
+        """Who comes to the read of a gap, by its symbol, without a wait of any kind."""
+        judge, gaps = self._judged(norm)
+        for gap in gaps:
+            if (gap.function.path, gap.function.facts.qualname) == (symbol.path, symbol.qualname):
+                return judge.open_users(gap)
+        return ()
+
+    def _judged(self, norm: Norm) -> tuple[Judge, list[Gap]]:
         known = self._gaps.get(id(norm))
         if known is None:
-            known = self._gaps[id(norm)] = (norm, self._judge(norm))
-        return known[1]
+            judge = Judge(norm.siblings, self.side, self.readings, self.mentioned)
+            known = self._gaps[id(norm)] = (norm, judge, self._judge(norm, judge))
+        return known[1:]
 
-    def _judge(self, norm: Norm) -> list[Gap]:
-        found = [
-            *dropped_parameters(self.side, self.readings),
-            *Judge(norm.siblings, self.side, self.readings, self.mentioned).gaps(),
-        ]
+    def _judge(self, norm: Norm, judge: Judge) -> list[Gap]:
+        found = [*dropped_parameters(self.side, self.readings), *judge.gaps()]
         gaps: dict[tuple[str, str], Gap] = {}
         for gap in found:
             gaps.setdefault((gap.function.path, gap.function.facts.qualname), gap)

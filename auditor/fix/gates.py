@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from auditor.analysis.gaps import Gap
+from auditor.analysis.gaps import Gap, nearness
 from auditor.analysis.readings import key_parameters
 from auditor.analysis.values import SELF
 from auditor.checks.view import Norm, View
@@ -328,16 +328,14 @@ class Gates:
                 if view is self.fork and function.key == gap.function.key:
                     continue
                 shares = keys & {p.name for p in function.facts.parameters}
-                distance = abs(function.facts.line - gap.function.facts.line)
+                *near, lines_between = nearness(gap, sibling)
                 rank = (
                     view is not self.fork,
                     view is self.fork and (function.path, function.facts.qualname) in gaps,
                     place >= len(gap.siblings),
-                    function.owner != gap.function.owner,
-                    function.path != gap.function.path,
-                    sibling.root not in gap.roots,
+                    *near,
                     not shares,
-                    distance,
+                    lines_between,
                 )
                 who = (self.views.index(view), function.path, function.facts.qualname)
                 if who not in rows or rank < rows[who][0]:

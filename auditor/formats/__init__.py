@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from auditor.rulebook import Rule
     from auditor.tables.facts import Tables
 
-NAMES = ("table", "json", "sarif", "github", "gitlab", "junit", "markdown")
+NAMES = ("table", "json", "sarif", "github", "gitlab", "junit", "markdown", "html")
 
 
 def render(
@@ -53,6 +53,10 @@ def render(
         from auditor.formats.markdown import render as render_markdown
 
         return render_markdown(report, verdict)
+    if name == "html":
+        from auditor.formats.html import render as render_html
+
+        return render_html(report, verdict)
     from auditor.formats.table import render as render_table
 
     page = render_table(report, verdict, screen)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from importlib import resources
 from typing import Any, NamedTuple
-
-from jinja2 import Environment, StrictUndefined
 
 from auditor.drift.facts import Fix, OwnPatch
 from auditor.drift.runs import Run, short
-from auditor.formats import charts
+from auditor.formats import charts, page
 from auditor.formats.charts import Chart, Line, chart_of
 from auditor.formats.drift_words import (
     AREA_HEAD,
@@ -50,11 +47,8 @@ def render(standing: Standing) -> str:
     """The page, ending in a newline."""
     words = Words(standing)
     runs = standing.runs[-MOST_RUNS:]
-    text = resources.files("auditor.formats").joinpath("drift.html").read_text("utf-8")
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    page = environment.from_string(text).render(
+    return page.render(
+        "drift.html",
         words=words,
         report=words.report,
         drift=words.drift,
@@ -74,7 +68,6 @@ def render(standing: Standing) -> str:
         ids=_Ids(words),
         origin_told=origin_told,
     )
-    return page.rstrip() + "\n"
 
 
 class _Ids:

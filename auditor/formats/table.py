@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
+import msgspec
 from tabulate import tabulate
 
 from auditor.formats.order import HOW_TO_SHOW as _HOW_TO_SHOW
+from auditor.formats.order import deployment as _deployment
 from auditor.formats.order import origin as _origin
 from auditor.formats.order import rank as _rank
-from auditor.formats.text import Paint, Screen, count, scrub, wrap, wrap_phrases
+from auditor.formats.source import draw, gutter_of
+from auditor.formats.text import (
+    Paint,
+    Screen,
+    count,
+    finished,
+    printable,
+    scrub,
+    short_path,
+    wrap,
+    wrap_phrases,
+)
 from auditor.formats.verdict import Verdict
 from auditor.model import (
     ChangeSet,
     Checked,
     Evidence,
+    Excerpt,
     FileChange,
     Finding,
     Launch,
@@ -27,29 +42,42 @@ from auditor.model import (
 _PROSE = 110  # columns: longer lines of prose are hard to read
 _LABEL = 10  # columns of the labels beside a finding
 _AREAS = 6
-_EVIDENCE = 5
-_CHECKED = 20
-_LAUNCHES = 20
+_WHOLE = 3  # causes that are shown with their source
+_SHORT = 8  # digits of a fingerprint
+_EVIDENCE = 3
+_ALSO = 2
+_LAUNCHES = 5
 _SKIPPED = 5
 _ACCEPTED = 50
 _SUPPRESSIONS = 50
+_HERE = {"on": "turned on here", "off": "not turned on here", "undecided": "undecided here"}
 _STALE = 20
 _PLACES = 3
 
 
 def render(report: Report, verdict: Verdict, screen: Screen) -> str:
     """The page, ending in a newline; text of the fork in it is harmless to a terminal."""
-    page = _Page(scrub(report), scrub(verdict), screen)
-    return "\n".join(page.lines()) + "\n"
+    # Lines of source are made harmless as they are drawn, so that carets stay under their place.
+    plain = scrub(msgspec.structs.replace(report, excerpts={}))
+    return finished(_Page(plain, report.excerpts, scrub(verdict), screen).lines(), screen)
 
 
 class _Page:
-    def __init__(self, report: Report, verdict: Verdict, screen: Screen) -> None:
+    def __init__(
+        self,
+        report: Report,
+        excerpts: Mapping[str, Sequence[Excerpt]],
+        verdict: Verdict,
+        screen: Screen,
+    ) -> None:
         self.report = report
+        self.excerpts = excerpts
         self.verdict = verdict
         self.screen = screen
         self.paint = Paint(screen.colour)
         self.prose = min(screen.width, _PROSE)
+        self.told: set[str] = set()
+        self.starts = Counter(f.fingerprint[:_SHORT] for f in report.findings)
 
     def lines(self) -> Iterator[str]:
         if self.screen.quiet:
@@ -79,9 +107,7 @@ class _Page:
             first = False
 
     def headline(self) -> Iterator[str]:
-        tone = {0: self.paint.good, 1: self.paint.bad, 3: self.paint.warn}[self.verdict.status]
-        for line in wrap_phrases(self.verdict.line(), self.screen.width):
-            yield tone(line)
+        yield from self.verdict_line()
         if self.report.mismatch:
             for line in wrap(f"warning: {self.report.mismatch}", self.prose, "", "  "):
                 yield self.paint.warn(line)
@@ -89,16 +115,42 @@ class _Page:
         for finding in sorted(self.verdict.failing, key=_rank):
             roots.setdefault(finding.hit.cause or finding.fingerprint, finding)
         for finding in tuple(roots.values())[:_PLACES]:
-            where = finding.hit.where
-            place = f"{where.symbol.path}:{where.line}"
-            line = f"  {finding.severity} {place} {where.symbol.qualname}".rstrip()
-            if len(line) > self.screen.width:
-                line = f"  {finding.severity} {place}"
-            yield line.replace(
-                finding.severity, self.paint.severity(finding.severity, finding.severity), 1
-            )
+            yield from self.cause(finding)
         if len(roots) > _PLACES:
             yield f"  +{count(len(roots) - _PLACES, 'more cause')}"
+
+    def verdict_line(self) -> Iterator[str]:
+        tone = {0: self.paint.good, 1: self.paint.bad, 3: self.paint.warn}[self.verdict.status]
+        yield from map(tone, wrap_phrases(self.verdict.line(), self.screen.width))
+
+    def cause(self, finding: Finding) -> Iterator[str]:
+        """Where it is, and what users of the server see: in one line, or in two."""
+        severity, where = finding.severity, finding.hit.where
+        told = " · ".join(filter(None, (finding.effect, finding.rule, self.short(finding))))
+        place = f"{where.symbol.path}:{where.line} {where.symbol.qualname}".rstrip()
+        whole = f"{place} · {told}"
+        margin = " " * (3 + len(severity))
+        if len(margin) + len(whole) <= self.screen.width:
+            lines = [margin + whole]
+        else:
+            lines = [margin + self.place(finding, len(margin))]
+            lines += wrap_phrases(told, self.screen.width, margin)
+        if _state(finding) == "on":
+            lines += wrap(_deployment(finding), self.screen.width, margin)
+        yield f"  {self.paint.severity(severity, severity)} {lines[0].lstrip()}"
+        yield from lines[1:]
+
+    def short(self, finding: Finding) -> str:
+        """As much of a fingerprint as `audit explain` needs to find it."""
+        start = finding.fingerprint[:_SHORT]
+        return start if self.starts[start] == 1 else finding.fingerprint
+
+    def place(self, finding: Finding, margin: int) -> str:
+        """The place and the symbol of a finding: where the path is long, it is the path's loss."""
+        where = finding.hit.where
+        symbol = f" {where.symbol.qualname}" if where.symbol.qualname else ""
+        room = self.screen.width - margin - len(symbol)
+        return short_path(f"{where.symbol.path}:{where.line}", room) + symbol
 
     def sides(self) -> Iterator[str]:
         report = self.report
@@ -120,11 +172,14 @@ class _Page:
     def changes(self, changes: ChangeSet) -> Iterator[str]:
         if self.report.upstream is None:
             return
-        if changes.files:
-            yield self.paint.bold(f"{count(len(changes.files), 'file')} differ from upstream")
+        if changes.files and self.screen.verbose:
+            yield self.paint.bold(_differing(changes.files))
             yield from self.table(
                 _area_rows(changes.files), ("area", "added", "modified", "deleted", "renamed", "±")
             )
+        elif changes.files:
+            areas = _busiest(change.area or "." for change in changes.files)
+            yield from wrap(f"{_differing(changes.files)}: in {areas}", self.prose, "", "  ")
         else:
             yield "No file differs from upstream."
         if changes.commits is not None and changes.own is not None:
@@ -140,6 +195,7 @@ class _Page:
             (finding for finding in self.report.findings if finding.disposition == "active"),
             key=_rank,
         )
+        whole, left = 0, 0
         for severity, of_severity in groupby(active, key=lambda finding: finding.severity):
             groups: dict[str, list[Finding]] = {}
             for finding in of_severity:
@@ -148,25 +204,56 @@ class _Page:
             causes = f", {count(len(groups), 'cause')}" if len(groups) < total else ""
             heading = f"{severity.upper()} · {count(total, 'finding')}{causes}"
             yield iter([self.paint.severity(severity, heading)])
-            for group in groups.values():
-                yield self.group(group)
+            room = len(groups) if self.screen.verbose else max(0, _WHOLE - whole)
+            rows = list(groups.values())
+            yield from (self.group(group) for group in rows[:room])
+            yield (line for group in rows[room:] for line in self.brief(group))
+            whole += len(rows[:room])
+            left += len(rows[room:])
+        if active:
+            yield self.more(left, active[0])
 
-    def group(self, group: Sequence[Finding]) -> Iterator[str]:
-        finding, hit = group[0], group[0].hit
-        place = f"{hit.where.symbol.path}:{hit.where.line}"
+    def more(self, left: int, first: Finding) -> Iterator[str]:
+        """How to see what is not shown of findings."""
+        page = f"{self.screen.command} explain {self.short(first)}"
+        told = f"All of a finding: {page}"
+        if left:
+            told = f"{count(left, 'cause')} in short; -v shows source and evidence of all, {page}"
+            told += " that of one"
+        yield from map(self.paint.dim, wrap(told, self.screen.width, "", "  "))
+
+    def heading(self, finding: Finding, here: str = "") -> Iterator[str]:
+        hit = finding.hit
         facts = [finding.rule, _origin(finding)]
         if hit.reach != "live":
             facts.append("reach unknown" if hit.reach == "unknown" else hit.reach)
-        facts.append(f"{hit.confidence} confidence")
-        yield f"  {self.paint.bold(place)}"
-        if hit.where.symbol.qualname:
-            yield f"  {self.paint.bold(hit.where.symbol.qualname)}"
+        facts += [*filter(None, [here]), f"{hit.confidence} confidence", self.short(finding)]
         first, *rest = wrap_phrases(" · ".join(facts), self.screen.width, "  ")
         first = first.replace(finding.rule, self.paint.severity(finding.severity, finding.rule), 1)
         if finding.origin in ("introduced", "regressed"):
             first = first.replace(facts[1], self.paint.bad(facts[1]), 1)
         yield from (first, *rest)
+
+    def brief(self, group: Sequence[Finding]) -> Iterator[str]:
+        """A cause in few lines."""
+        finding = group[0]
+        yield from self.heading(finding, _HERE.get(_state(finding), ""))
+        yield f"    {self.paint.bold(self.place(finding, 4))}"
+        more = f" (+{len(group) - 1} of this cause)" if len(group) > 1 else ""
+        yield f"    {_cut(finding.hit.message, self.screen.width - 4 - len(more))}{more}"
+
+    def group(self, group: Sequence[Finding]) -> Iterator[str]:
+        finding, hit = group[0], group[0].hit
+        yield from self.heading(finding)
         yield from wrap(hit.message, self.prose, "  ")
+        yield from self.source(finding)
+        if finding.means and (finding.rule not in self.told or self.screen.verbose):
+            self.told.add(finding.rule)
+            yield from self.labelled("means", [finding.means])
+        if _deployment(finding):
+            yield from self.labelled("deployed", [_deployment(finding)])
+        if finding.deployment is not None and finding.deployment.mitigation:
+            yield from self.labelled("until", [f"it is fixed: {finding.deployment.mitigation}"])
         if finding.origin_reason:
             yield from self.labelled("origin", [finding.origin_reason])
         if finding.fixed_by is not None:
@@ -174,20 +261,62 @@ class _Page:
             yield from self.labelled("fixed in", [repair])
         if hit.reach != "live" and hit.reach_reason:
             yield from self.labelled("reach", [f"{hit.reach}: {hit.reach_reason}"])
-        shown = hit.evidence if self.screen.verbose else hit.evidence[:_EVIDENCE]
-        evidence = [_evidence(piece) for piece in shown]
-        more = len(hit.evidence) - len(shown)
-        page = f"{self.screen.command} explain {finding.fingerprint}"
-        if more:
-            evidence.append(f"+{more} more, see: {page}")
-        if evidence:
-            yield from self.labelled("evidence", evidence)
+        yield from self.evidence(finding)
         if hit.fix:
             yield from self.labelled("fix", [hit.fix])
         if len(group) > 1:
-            yield from self.labelled("also", [self.other(other, finding) for other in group[1:]])
-        if not more:
-            yield from self.labelled("more", [page])
+            others = [self.other(other, finding) for other in group[1:]]
+            shown = others if self.screen.verbose else others[:_ALSO]
+            more = (
+                [f"+{len(others) - len(shown)} more, see: -v"] if len(shown) < len(others) else []
+            )
+            yield from self.labelled("also", [*shown, *more])
+
+    def source(self, finding: Finding) -> Iterator[str]:
+        """The read, and beside it the wait that it lacks: a sibling's, and upstream's own."""
+        found = {excerpt.role: excerpt for excerpt in self.excerpts.get(finding.fingerprint, ())}
+        if "sibling" in found and finding.origin != "regressed" and not self.screen.verbose:
+            found.pop("upstream", None)
+        gutter = gutter_of(tuple(found.values()))
+        where = finding.hit.where
+        place, symbol = f"{where.symbol.path}:{where.line}", where.symbol.qualname
+        apart = gutter + 5 + len(place) + len(symbol) > self.screen.width
+        yield self.arrow("-->", gutter, place if apart else f"{place} {symbol}".rstrip())
+        if apart and symbol:
+            yield " " * (gutter + 4) + self.paint.bold(symbol)
+        for role, excerpt in found.items():
+            if role != "read":
+                owner = "" if excerpt.side == "fork" else f" ({excerpt.side})"
+                symbol = f"{owner} {printable(excerpt.symbol)}"
+                place = f"{printable(excerpt.path)}:{excerpt.line}"
+                room = self.screen.width - gutter - 3 - len(symbol)
+                yield self.arrow(":::", gutter, short_path(place, room) + symbol)
+            tone = finding.severity if role == "read" else "info"
+            width = self.screen.width
+            yield from draw(excerpt, self.paint, width, severity=tone, gutter=gutter)
+
+    def arrow(self, sign: str, gutter: int, place: str) -> str:
+        return f"{self.paint.dim(sign.rjust(gutter + 3))} {self.paint.bold(place)}"
+
+    def evidence(self, finding: Finding) -> Iterator[str]:
+        """What the source above does not show: siblings by number, anything else by place."""
+        shown = {(e.path, e.line) for e in self.excerpts.get(finding.fingerprint, ())}
+        left = [e for e in finding.hit.evidence if (e.path, e.line) not in shown]
+        siblings = [e for e in left if e.sibling]
+        others = [e for e in left if not e.sibling]
+        if self.screen.verbose or not shown:
+            others, siblings = [*siblings, *others], []
+        if siblings:
+            told = f"+{count(len(siblings), 'more reader waits', 'more readers wait')}"
+            told += f", as {siblings[0].symbol}" if len(siblings) == 1 else ""
+            sides = sorted({sibling.side for sibling in siblings})
+            told += "" if "fork" in sides else f" ({' and '.join(sides)})"
+            yield from self.labelled("siblings", [told])
+        listed = others if self.screen.verbose else others[:_EVIDENCE]
+        lines = [_evidence(piece) for piece in listed]
+        if len(listed) < len(others):
+            lines.append(f"+{len(others) - len(listed)} more, see: -v")
+        yield from self.labelled("evidence", lines)
 
     @staticmethod
     def other(finding: Finding, first: Finding) -> str:
@@ -255,22 +384,17 @@ class _Page:
         yield from wrap(told, self.screen.width, "  ")
 
     def launches(self) -> Iterator[str]:
-        """Every start that was found, and how much of it only a run decides."""
+        """The starts that were found, and how much of each only a run decides."""
         launches = sorted(self.report.launches)
         if not launches:
             return
-        yield self.paint.bold(f"Launches · {len(launches)}")
+        scripts = count(len({launch.path for launch in launches}), "script")
+        yield self.paint.bold(f"Launches · {len(launches)} in {scripts}")
         shown = launches if self.screen.verbose else launches[:_LAUNCHES]
-        rows = self.table([_launch_row(launch) for launch in shown], indent="    ")
-        path = None
-        for launch, row in zip(shown, rows, strict=True):
-            if launch.path != path:
-                path = launch.path
-                yield f"  {self.paint.dim(path)}"
-            yield row
+        yield from self.table([_launch_row(launch) for launch in shown])
         if len(shown) < len(launches):
-            more = len(launches) - len(shown)
-            yield self.paint.dim(f"  +{count(more, 'more launch')}, see: -v or -o json")
+            more = count(len(launches) - len(shown), "more launch", "more launches")
+            yield self.paint.dim(f"  +{more}, see: -v or -o json")
 
     def checked(self) -> Iterator[str]:
         checked = sorted(self.report.checked)
@@ -278,11 +402,12 @@ class _Page:
             return
         whole = [entry for entry in checked if entry.held == entry.total]
         partly = [entry for entry in checked if entry.held != entry.total]
-        yield self.paint.bold(f"In order · {len(whole)} of {len(checked)} checked")
-        shown = whole if self.screen.verbose else whole[:_CHECKED]
-        yield from self.checked_rows(shown)
-        if len(shown) < len(whole):
-            yield self.paint.dim(f"  +{len(whole) - len(shown)} more in order, see: -v or -o json")
+        told = f"In order · {len(whole)} of {len(checked)} checked"
+        if not self.screen.verbose:
+            yield f"{self.paint.bold(told)}, see: -v or -o json"
+            return
+        yield self.paint.bold(told)
+        yield from self.checked_rows(whole)
         if partly:
             yield self.paint.bold(f"Not all in order · {len(partly)}")
             yield from self.checked_rows(partly)
@@ -327,7 +452,7 @@ class _Page:
         if self.report.configuration:
             told = ", ".join(f"{key} {value}" for key, value in self.report.configuration.items())
             yield from map(self.paint.dim, wrap(f"In force: {told}", self.prose, "", "  "))
-        yield from self.headline()
+        yield from self.verdict_line()
 
     def labelled(self, label: str, texts: Sequence[str]) -> Iterator[str]:
         """Each text as a paragraph beside its label, the label on the first line only."""
@@ -354,6 +479,15 @@ class _Page:
             yield (indent + line).rstrip()
 
 
+def _state(finding: Finding) -> str:
+    return "" if finding.deployment is None else finding.deployment.state
+
+
+def _cut(text: str, most: int) -> str:
+    # Two columns less: where the screen has ASCII only, the dots are three.
+    return text if len(text) <= most else f"{text[: max(0, most - 3)]}…"
+
+
 def _evidence(evidence: Evidence) -> str:
     place = f"{evidence.path}:{evidence.line}"
     owner = "" if evidence.side == "fork" else f" ({evidence.side})"
@@ -367,12 +501,20 @@ def _launch_row(launch: Launch) -> list[str]:
         settings += f", {count(len(launch.environment), 'variable')}"
     told = f"{launch.unresolved} unresolved" if launch.unresolved else ""
     role = "" if launch.role == "plain" else launch.role
-    return [f"line {launch.line}", launch.command, role, launch.model or "", settings, told]
+    place = f"{launch.path}:{launch.line}"
+    return [place, launch.command, role, launch.model or "", settings, told]
 
 
 def _held(entry: Checked) -> str:
     noun = "readers wait" if entry.category == "sync" else "in order"
     return f"{entry.held} of {entry.total} {noun}"
+
+
+def _differing(files: Sequence[FileChange]) -> str:
+    added = sum(change.added or 0 for change in files)
+    removed = sum(change.removed or 0 for change in files)
+    verb = "differs" if len(files) == 1 else "differ"
+    return f"{count(len(files), 'file')} {verb} from upstream (+{added:,} -{removed:,})"
 
 
 def _area_rows(files: Iterable[FileChange]) -> list[list[str]]:

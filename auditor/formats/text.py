@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -14,7 +15,8 @@ T = TypeVar("T")
 class Screen(NamedTuple):
     """What a page is shown on: columns, whether colour is wanted, and how much to show.
 
-    ``command`` is how to call this program on the same fork.
+    ``command`` is how to call this program on the same fork; ``ascii`` says that the screen has no
+    other characters.
     """
 
     width: int = 100
@@ -22,6 +24,11 @@ class Screen(NamedTuple):
     verbose: bool = False
     quiet: bool = False
     command: str = "audit"
+    ascii: bool = False
+
+
+# What pages are drawn with, for a screen that has ASCII only.
+_PLAIN = str.maketrans({"·": "-", "—": "-", "…": "...", "±": "+/-", "→": "->"})
 
 
 # C0, DEL, C1, soft hyphen, bidirectional and zero-width controls, line separators, surrogates and
@@ -79,6 +86,34 @@ def encodable(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [encodable(item) for item in value]
     return value
+
+
+def can_draw(encoding: str) -> bool:
+    """Whether an encoding has the characters that pages are drawn with."""
+    try:
+        "".join(map(chr, _PLAIN)).encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def finished(lines: Iterable[str], screen: Screen) -> str:
+    """The lines of a page as the text that is shown, ending in a newline."""
+    text = "\n".join(lines) + "\n"
+    return text.translate(_PLAIN) if screen.ascii else text
+
+
+def short_path(path: str, most: int) -> str:
+    """A path in ``most`` columns, if that can be: folders in its middle are left out first.
+
+    The name of the file, with the line behind it, is always whole.
+    """
+    first, *rest = path.split("/")
+    if len(path) <= most or len(rest) < 2:
+        return path
+    ways = [f"{first}/…/" + "/".join(rest[at:]) for at in range(1, len(rest))]
+    # Two columns less: where the screen has ASCII only, the dots are three.
+    return next((way for way in ways if len(way) <= most - 2), f"…/{rest[-1]}")
 
 
 def wrap(text: str, width: int, first: str = "", rest: str | None = None) -> list[str]:

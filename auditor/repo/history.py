@@ -16,7 +16,7 @@ from auditor.repo.git import GitError, Repository
 from auditor.repo.lineage import release_tags
 from auditor.repo.references import release_of, version_of
 from auditor.repo.snapshot import PACKAGE, Snapshot, open_revision
-from auditor.repo.upstream import own_count, own_span, upstream_refs
+from auditor.repo.upstream import own_part, own_span, upstream_refs
 
 MAX_COMMITS = 1000
 """Own commits listed, newest first; ``own`` counts them all."""
@@ -29,11 +29,14 @@ class History(msgspec.Struct, frozen=True):
 
     ``refs`` are the references that count as upstream's (``upstream_refs``); ``own`` counts the
     commits of the fork that none of them has, merges aside, and ``commits`` are the newest of
-    these. ``ahead`` and ``behind`` are against the given upstream alone. ``note`` may also qualify
-    what is there (a shallow clone, a list cut short).
+    these. ``taken`` is the commit at which upstream's code in the fork ends, and ``later`` says
+    that it is none of the given upstream's. ``ahead`` and ``behind`` are against that alone.
+    ``note`` may also qualify what is there (a shallow clone, a list cut short).
     """
 
     merge_base: str | None = None
+    taken: str | None = None
+    later: bool = False
     refs: Mapping[str, str] = {}
     own: int | None = None
     commits: tuple[Commit, ...] | None = None
@@ -65,13 +68,17 @@ def history(fork: Snapshot, upstream: Snapshot, targets: Sequence[Snapshot] = ()
         span = f"{fork.commit}...{theirs}"
         ahead, behind = repository.run("rev-list", "--count", "--left-right", span).split()
         refs = upstream_refs(fork, upstream, targets)
-        own = own_count(repository, fork.commit, refs)
+        own, taken = own_part(repository, fork.commit, refs)
+        taken = taken or base
+        newer = repository.line("merge-base", taken, theirs) != taken
         commits = _own_commits(fork, repository, refs)
     except GitError as problem:
         return History(note="; ".join((*notes, f"the history cannot be read: {problem}")))
     if own > len(commits):
         notes.append(f"the newest {len(commits):,} of {own:,} own commits are listed")
-    return History(base, refs, own, commits, int(ahead), int(behind), "; ".join(notes))
+    return History(
+        base, taken, newer, refs, own, commits, int(ahead), int(behind), "; ".join(notes)
+    )
 
 
 def newest_release(fork: Snapshot, upstream: Snapshot) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from auditor.repo.files import MAX_PYTHON
@@ -53,10 +54,36 @@ def upstream_refs(
     return tags | sure
 
 
+class OwnPart(NamedTuple):
+    """What of a commit's history no reference of upstream's has.
+
+    ``commits`` counts them, merges aside. ``taken`` is upstream's newest commit in it, where
+    the code of upstream's ends: the commit itself where all of it is upstream's, the latest by
+    date where lines of upstream's were merged that do not hold each other, None where the two
+    share nothing.
+    """
+
+    commits: int
+    taken: str | None
+
+
+def own_part(repository: Repository, commit: str, upstream: Mapping[str, str]) -> OwnPart:
+    """The fork's own part of a commit's history. Raises GitError."""
+    span = ("--boundary", "--parents", "--end-of-options", *own_span(commit, upstream))
+    rows = [line.split() for line in repository.run("rev-list", *span).decode("ascii").splitlines()]
+    if not rows:
+        return OwnPart(0, commit)
+    edges = [row[0].removeprefix("-") for row in rows if row[0].startswith("-")]
+    commits = sum(len(row) <= 2 for row in rows if not row[0].startswith("-"))
+    if not edges:
+        return OwnPart(commits, None)
+    newest = repository.run("rev-list", "--max-count=1", "--date-order", "--end-of-options", *edges)
+    return OwnPart(commits, newest.decode("ascii").strip() or None)
+
+
 def own_count(repository: Repository, commit: str, upstream: Mapping[str, str]) -> int:
     """How many commits, merges aside, no reference of upstream's has. Raises GitError."""
-    span = ("--count", "--no-merges", "--end-of-options", *own_span(commit, upstream))
-    return int(repository.run("rev-list", *span))
+    return own_part(repository, commit, upstream).commits
 
 
 def own_span(commit: str, upstream: Mapping[str, str]) -> tuple[str, ...]:

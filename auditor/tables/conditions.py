@@ -59,7 +59,7 @@ class Scope:
 _SUBJECTS = (
     (re.compile(r"tool_call_parser\b"), "parser"),
     (re.compile(r"\bmodel_type\b"), "model_type"),
-    (re.compile(r"\barch(itectures?)?\b"), "architecture"),
+    (re.compile(r"(?:\b|_)arch(itectures?)?\b"), "architecture"),
     (re.compile(r"chat_template\b"), "template"),
     (re.compile(r"\.template$"), "text"),
     (re.compile(r"\bmodel_path\b"), "path"),

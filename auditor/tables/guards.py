@@ -131,6 +131,16 @@ def guards(tree: Tree, flags: Sequence[Flag]) -> tuple[Guard, ...]:
     return tuple(sorted(found, key=lambda g: (g.path, g.line, g.terms)))
 
 
+def defaults(tree: Tree, flags: Sequence[Flag]) -> dict[str, tuple[str, object]]:
+    """For each setting with a flag the flag's ``dest`` and what the setting is without it.
+
+    A default that the declaration does not tell is ``UNKNOWN``.
+    """
+    module = tree.module(SERVER_ARGS)
+    node = module.classes.get("ServerArgs") if module else None
+    return _defaults(fields(tree), flags, _renamed(node)) if node is not None else {}
+
+
 def _steady(
     until: Mapping[Term, int], writes: Mapping[str, Sequence[_Write]], budget: int
 ) -> list[Conjunction]:

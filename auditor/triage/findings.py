@@ -29,12 +29,33 @@ State = str
 
 @dataclass(frozen=True)
 class Witness:
-    """One side's answer about a fork's hit: what it has at the same symbol, and where."""
+    """One side's answer about a fork's hit: what it has at the same symbol, and where.
+
+    ``same`` says that its text of the symbol is the fork's. ``later`` is said of a merge base that
+    upstream's release does not hold: code that upstream wrote after it.
+    """
 
     side: Side
     ref: str
     state: State
     places: tuple[Evidence, ...] = ()
+    same: bool = False
+    later: bool = False
+
+
+@dataclass(frozen=True)
+class Blame:
+    """Where a hit came from, and why that is believed.
+
+    ``fixed_in`` is the release that no longer has it, ``evidence`` what else there is to show, and
+    ``since_base`` the upstream side after which upstream's own later code brought it.
+    """
+
+    origin: Origin
+    reason: str
+    fixed_in: str | None = None
+    evidence: tuple[Evidence, ...] = ()
+    since_base: str = ""
 
 
 def fingerprints(hits: Sequence[tuple[str, Hit]]) -> list[str]:
@@ -77,11 +98,16 @@ def _digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-def lowered(severity: Severity, reach: str) -> Severity:
-    """A latent defect is one step less severe: no configuration of the tree arms it today."""
-    if reach != "latent":
-        return severity
-    return SEVERITIES[min(SEVERITIES.index(severity) + 1, len(SEVERITIES) - 1)]
+def severity_of(rule: Rule, hit: Hit, origin: Origin) -> Severity:
+    """The rule's severity; one step less where no configuration of the tree arms the defect today.
+
+    What upstream thought necessary and the fork took away keeps it: whether a wait is needed is
+    told better by who wrote it than by what can be seen to arm it.
+    """
+    kept = origin == "regressed" and rule.category != "serve"
+    if hit.reach != "latent" or kept:
+        return rule.severity
+    return SEVERITIES[min(SEVERITIES.index(rule.severity) + 1, len(SEVERITIES) - 1)]
 
 
 def capped(confidence: Confidence, ceiling: Confidence) -> Confidence:
@@ -89,54 +115,77 @@ def capped(confidence: Confidence, ceiling: Confidence) -> Confidence:
     return CONFIDENCES[max(CONFIDENCES.index(confidence), CONFIDENCES.index(ceiling))]
 
 
-def origin_of(
-    upstreams: Sequence[Witness], targets: Sequence[Witness]
-) -> tuple[Origin, str, str | None, tuple[Evidence, ...]]:
-    """(origin, why, release that fixed it, further evidence) from what the other sides have."""
+def blame(upstreams: Sequence[Witness], targets: Sequence[Witness]) -> Blame:
+    """Where a hit came from, by what the other sides have; upstream's release comes first."""
     fixed_in = next((w.ref for w in targets if w.state in ("gated", "present")), None)
     defect = next((w for w in upstreams if w.state == "defect"), None)
     if defect is not None:
+        # Upstream's code from after the release is whoever merges it takes on.
+        since = upstreams[0].ref if defect.later else ""
+        what = f"came with upstream's code after {since}; " if since else ""
         if fixed_in is not None:
-            return "fixed-upstream", f"{defect.ref} has it, {fixed_in} does not", fixed_in, ()
-        return "inherited", f"{defect.ref} has it at the same symbol", None, ()
+            reason = f"{what}{defect.ref} has it, {fixed_in} does not"
+            return Blame("fixed-upstream", reason, fixed_in, (), since)
+        release = upstreams[0]
+        if not since and release.state in ("gated", "present"):  # the fork is older than it
+            reason = f"{defect.ref} has it, {release.ref} does not"
+            return Blame("fixed-upstream", reason, release.ref)
+        reason = f"{what}{defect.ref} has it at the same symbol"
+        return Blame("inherited", reason, None, (), since)
     unread = next((w for w in upstreams if w.state == "unread"), None)
     if unread is not None:
-        return "unknown", f"the file could not be read on {unread.ref}", None, ()
+        return Blame("unknown", f"the file could not be read on {unread.ref}")
+    twin = next((w for w in targets if w.state == "defect" and w.same), None)
+    if twin is not None and upstreams and not any(w.same for w in upstreams):
+        return taken_from(twin.ref, upstreams[0].ref)
     gated = next((w for w in upstreams if w.state == "gated"), None)
     if gated is not None:
-        return "regressed", f"the same symbol waits in {gated.ref}", None, gated.places
+        return Blame("regressed", f"the same symbol waits in {gated.ref}", None, gated.places)
     names = " and ".join(w.ref for w in upstreams) or "upstream"
     if any(w.state == "present" for w in upstreams):
-        return "introduced", f"the symbol does not read it so in {names}", None, ()
-    return "introduced", f"the symbol is not in {names}", None, ()
+        return Blame("introduced", f"the symbol does not read it so in {names}")
+    return Blame("introduced", f"the symbol is not in {names}")
 
 
-Origins = Callable[[Rule, Hit], tuple[Origin, str, str | None, tuple[Evidence, ...]]]
-"""Where a hit came from: origin, why, the release that fixed it, further evidence."""
+def taken_from(later: str, upstream: str) -> Blame:
+    """The blame for a defect that a later release has too, in a function of the same text."""
+    reason = f"came with upstream's code after {upstream}; {later} has it in the same text"
+    return Blame("inherited", reason, None, (), upstream)
 
 
 def triage(
-    hits: Iterable[tuple[Rule, Hit]],
-    origin_of_hit: Origins,
+    hits: Iterable[tuple[Rule, Hit, Blame]],
     report_path: Callable[[Side, str], str],
 ) -> list[Finding]:
     """Findings of the fork's hits, most severe first; paths become those of the report."""
-    ordered = sorted(hits, key=lambda pair: (pair[1].where, pair[0].id))
-    marks = fingerprints([(rule.id, hit) for rule, hit in ordered])
+    ordered = sorted(hits, key=lambda judged: (judged[1].where, judged[0].id))
+    marks = fingerprints([(rule.id, hit) for rule, hit, _ in ordered])
     found: list[Finding] = []
-    for (rule, hit), mark in zip(ordered, marks, strict=True):
-        origin, why, fixed_in, more = origin_of_hit(rule, hit)
+    for (rule, hit, whose), mark in zip(ordered, marks, strict=True):
         placed = msgspec.structs.replace(
             hit,
             where=_placed(hit, report_path),
             evidence=tuple(
                 msgspec.structs.replace(e, path=report_path(e.side, e.path))
-                for e in _merged(hit.evidence, more)
+                for e in _merged(hit.evidence, whose.evidence)
             ),
             confidence=capped(hit.confidence, rule.confidence),
         )
-        severity = lowered(rule.severity, hit.reach)
-        found.append(Finding(rule.id, rule.category, severity, placed, mark, origin, why, fixed_in))
+        found.append(
+            Finding(
+                rule.id,
+                rule.category,
+                severity_of(rule, hit, whose.origin),
+                placed,
+                mark,
+                whose.origin,
+                whose.reason,
+                whose.fixed_in,
+                since_base=whose.since_base,
+                effect=rule.effect,
+                means=rule.means,
+            )
+        )
     return sorted(found, key=lambda f: (SEVERITIES.index(f.severity), f.hit.where, f.rule))
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from auditor.model import Comment, Finding, Hit, Location, Suppression, Symbol
 from auditor.rulebook import CheckName, Rule
-from auditor.triage.findings import triage
+from auditor.triage.findings import Blame, triage
 from auditor.triage.ignores import Ignore
 
 CHECK: CheckName = "suppressions"
@@ -121,16 +121,15 @@ def suppress(
         shown += sheet.configured(ignore)
     own = [rule for rule in rules if rule.check == CHECK]
     inherited = {hit.where for _, hit, theirs in hits if theirs}
-    judged_hits = [(r, hit) for shape, hit, _ in hits for r in own if r.params["shape"] == shape]
-    more = triage(
-        judged_hits,
-        lambda _, hit: (
-            ("inherited", "upstream's file has the same comment", None, ())
-            if hit.where in inherited
-            else ("introduced", "a suppression of the fork's own", None, ())
-        ),
-        lambda _, path: path,
-    )
+    theirs_too = Blame("inherited", "upstream's file has the same comment")
+    its_own = Blame("introduced", "a suppression of the fork's own")
+    judged_hits = [
+        (rule, hit, theirs_too if hit.where in inherited else its_own)
+        for shape, hit, _ in hits
+        for rule in own
+        if rule.params["shape"] == shape
+    ]
+    more = triage(judged_hits, lambda _, path: path)
     return Outcome((*sheet.disposed(), *more), tuple(shown))
 
 

@@ -27,6 +27,10 @@ class Found:
     message: str
     fingerprint: str
     evidence: frozenset[tuple[str, str]]
+    severity: str = ""
+    confidence: str = ""
+    reach: str = ""
+    reach_reason: str = ""
 
     @property
     def place(self) -> str:
@@ -72,6 +76,10 @@ class Session:
 
     def findings(self, fork: Path, upstream: Path) -> list[Found]:
         """What the default settings show of synchronization in the fork."""
+        return sync_findings(self.document(fork, upstream))
+
+    def document(self, fork: Path, upstream: Path) -> dict[str, Any]:
+        """The JSON report under the default settings, the verdict's status in its summary."""
         from auditor.formats.json import document
         from auditor.formats.verdict import decide
         from auditor.pipeline import AuditRequest, run
@@ -91,7 +99,7 @@ class Session:
             configuration={},
         )
         report = run(request)
-        return sync_findings(dict(document(report, decide(report, "high", False))))
+        return dict(document(report, decide(report, "high", False)))
 
 
 def sync_findings(document: dict[str, Any]) -> list[Found]:
@@ -109,6 +117,10 @@ def sync_findings(document: dict[str, Any]) -> list[Found]:
             evidence=frozenset(
                 (from_package(item["path"]), item["symbol"]) for item in finding["evidence"]
             ),
+            severity=finding["severity"],
+            confidence=finding["confidence"],
+            reach=finding["reach"],
+            reach_reason=finding["reach_reason"],
         )
         for finding in document["findings"]
         if finding["category"] == "sync"

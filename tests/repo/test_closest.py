@@ -322,9 +322,12 @@ def test_wheels_are_read_once_and_again_when_they_change(tmp_path, cache, monkey
     wheel(cache, "0.5.14", files(50, 45, "c", "sglang"))
     opened = []
     real = closest_module.open_wheel
-    monkeypatch.setattr(
-        closest_module, "open_wheel", lambda w, *rest: opened.append(w.name) or real(w, *rest)
-    )
+
+    def seen(path, *rest):
+        opened.append(path.name)
+        return real(path, *rest)
+
+    monkeypatch.setattr(closest_module, "open_wheel", seen)
     assert names(fork, cache)[:2] == first
     assert opened == ["sglang-0.5.14-py3-none-any.whl"]
     wheel(cache, "0.5.14", NEW | {"sglang/more.py": "m = 1\n"})

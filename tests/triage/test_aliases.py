@@ -18,11 +18,12 @@ PAGE = """\
 id: {id}
 category: sync
 title: A late wait
+effect: none
 severity: high
 confidence: high
 check: sibling-gates
 params: {{shape: {shape}}}
-why: why
+why: "In production: none."
 fix: fix
 aliases: [{aliases}]
 invalid:

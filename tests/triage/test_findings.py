@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
+import msgspec
 import pytest
 
 from auditor.model import Evidence, Hit, Location, Symbol
+from auditor.rulebook import load
 from auditor.triage.findings import (
     Witness,
+    blame,
     capped,
     fingerprints,
     hidden_counts,
-    lowered,
-    origin_of,
+    severity_of,
 )
 
 
@@ -72,7 +75,8 @@ def witness(side: str, state: str, ref: str = "") -> Witness:
         ("defect", None, None, "inherited"),
         ("unread", None, None, "unknown"),
         ("absent", "defect", None, "inherited"),
-        ("gated", "defect", None, "inherited"),
+        ("gated", "defect", None, "fixed-upstream"),
+        ("present", "defect", None, "fixed-upstream"),
         ("absent", "gated", None, "regressed"),
         ("gated", "absent", None, "regressed"),
         ("unread", "gated", None, "unknown"),
@@ -89,23 +93,63 @@ def witness(side: str, state: str, ref: str = "") -> Witness:
 def test_origins(upstream: str, base: str | None, target: str | None, expected: str) -> None:
     sides = [witness("upstream", upstream), *([witness("base", base)] if base else [])]
     targets = [witness("target", target, "v9")] if target else []
-    origin, why, fixed_in, more = origin_of(sides, targets)
-    assert origin == expected
-    assert why
-    assert fixed_in == ("v9" if expected == "fixed-upstream" else None)
-    assert bool(more) == (expected == "regressed")
+    found = blame(sides, targets)
+    assert found.origin == expected
+    assert found.reason
+    assert found.fixed_in == (
+        ("v9" if target else "upstream") if expected == "fixed-upstream" else None
+    )
+    assert bool(found.evidence) == (expected == "regressed")
+    assert not found.since_base
 
 
 def test_the_first_target_that_fixed_it_is_named() -> None:
     targets = [witness("target", s, r) for s, r in [("defect", "v1"), ("gated", "v2")]]
     targets.append(witness("target", "gated", "v3"))
-    assert origin_of([witness("upstream", "defect")], targets)[2] == "v2"
+    assert blame([witness("upstream", "defect")], targets).fixed_in == "v2"
+
+
+def test_upstreams_code_from_after_the_release_is_marked_so() -> None:
+    release = witness("upstream", "absent", "v1")
+    later = replace(witness("base", "defect", "abc"), later=True)
+    found = blame([release, later], [])
+    assert (found.origin, found.since_base) == ("inherited", "v1")
+    assert "v1" in found.reason and "abc" in found.reason
+    found = blame([witness("upstream", "gated", "v1"), later], [witness("target", "gated", "v2")])
+    assert (found.origin, found.fixed_in, found.since_base) == ("fixed-upstream", "v2", "v1")
+    assert not blame([witness("upstream", "defect", "v1"), later], []).since_base
+
+
+@pytest.mark.parametrize(
+    ("unchanged", "same", "state", "origin"),
+    [
+        (False, True, "defect", "inherited"),
+        (False, False, "defect", "regressed"),  # the target's function reads otherwise
+        (False, True, "gated", "regressed"),  # half of the target's change was taken
+        (True, True, "defect", "regressed"),  # the lost wait is elsewhere
+    ],
+)
+def test_a_target_with_the_same_text_and_defect_brought_it(
+    unchanged: bool, same: bool, state: str, origin: str
+) -> None:
+    release = replace(witness("upstream", "gated", "v1"), same=unchanged)
+    target = replace(witness("target", state, "v2"), same=same)
+    found = blame([release], [target])
+    assert (found.origin, found.since_base) == (origin, "v1" if origin == "inherited" else "")
 
 
 def test_a_latent_defect_is_one_step_less_severe() -> None:
-    assert lowered("critical", "latent") == "high"
-    assert lowered("info", "latent") == "info"
-    assert lowered("high", "live") == lowered("high", "unknown") == "high"
+    def severity(of_rule: str, reach: str, origin: str, category: str = "sync") -> str:
+        rule = msgspec.structs.replace(load().rules[0], severity=of_rule, category=category)
+        reached = msgspec.structs.replace(hit("p/a.py", "Pool.get"), reach=reach)
+        return severity_of(rule, reached, origin)  # type: ignore[arg-type]
+
+    assert severity("critical", "latent", "inherited") == "high"
+    assert severity("info", "latent", "introduced") == "info"
+    assert severity("high", "live", "inherited") == severity("high", "unknown", "unknown") == "high"
+    # What upstream thought necessary; of a script the reach is whether a run passes the flag.
+    assert severity("high", "latent", "regressed") == "high"
+    assert severity("high", "latent", "regressed", "serve") == "medium"
 
 
 def test_a_rule_bounds_the_confidence() -> None:

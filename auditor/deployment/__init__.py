@@ -1,0 +1,1 @@
+"""Which settings arm a gate and make a pool, and whether a launch gives them."""

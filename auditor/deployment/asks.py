@@ -1,0 +1,658 @@
+"""What a test of the tree asks of settings, the environment, the model and the platform."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from auditor.deployment.code import Body, Code, Guard, Index
+from auditor.tables.conditions import returns_true
+from auditor.tables.constants import UNKNOWN
+from auditor.tables.facts import Term
+from auditor.tables.modules import source
+from auditor.tables.terms import (
+    ALWAYS,
+    NEVER,
+    Cases,
+    Conjunction,
+    both,
+    compare,
+    either,
+    holds,
+    opposite,
+)
+from auditor.tables.values import FunctionValue
+
+Kind = Literal["flag", "variable", "model", "platform", "class", "parameter", "other"]
+
+_DEEPEST = 10
+_MOST_TOGETHER = 8
+"""Alternatives of an ``and`` beyond which each part is taken as it is where nothing is set."""
+
+_MOST_MAKERS = 4
+"""Files that make an attribute of one name."""
+
+_MOST_RETURNS = 8
+_MOST_ASSIGNED = 4
+
+_OF_MODEL = re.compile(r"\b(hf_(?:\w+_)?config|model_config|architectures?|model_type)\b")
+_OF_PLATFORM = re.compile(r"\bplatform\b", re.IGNORECASE)
+_MODELS = b"self.hf_config ="
+"""Whose attributes are the model's: the class that holds its configuration."""
+
+_OPERATORS: Mapping[str, type[ast.cmpop]] = {
+    "==": ast.Eq,
+    "!=": ast.NotEq,
+    "in": ast.In,
+    "not in": ast.NotIn,
+    "<": ast.Lt,
+    "<=": ast.LtE,
+    ">": ast.Gt,
+    ">=": ast.GtE,
+}
+_NEGATIVE = frozenset({"false", "none", "!=", "not in"})
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a term's field is: ``name`` says it to a person, ``default`` holds where nothing is set.
+
+    ``tests`` are alternatives of (``architecture`` or ``model_type``, texts, whether a part of the
+    name is enough, negated) that a model's configuration must pass; empty where they are unknown.
+    """
+
+    kind: Kind
+    name: str
+    path: str
+    line: int
+    default: object = UNKNOWN
+    tests: tuple[tuple[tuple[str, tuple[str, ...], bool, bool], ...], ...] = ()
+
+
+class Asks:
+    """Reads tests; ``asked`` says of every field of a term what it is."""
+
+    def __init__(self, code: Code, settings: Mapping[str, tuple[str, object]]) -> None:
+        """``settings`` has for each field of the server's settings its flag and its default."""
+        self.code = code
+        self.settings = settings
+        self.asked: dict[str, Asked] = {}
+        self._models: frozenset[str] | None = None
+        self._following: list[int] = []
+
+    def guards(self, guards: Sequence[Guard], body: Body, own: Body, inner: Cases) -> Cases:
+        """When all tests around a place hold, and what must hold within it.
+
+        Of the ways past a test the one that is open where nothing is set will do, unless another
+        test closes it.
+        """
+        tests = [self.read(test, body, own, negated) for test, negated in guards]
+        for parts in ([self.usual(cases) for cases in tests], tests):
+            found = inner
+            for cases in parts:
+                found = both(found, cases, found)
+            if found != NEVER:
+                break
+        return found
+
+    def usual(self, cases: Cases) -> Cases:
+        """The way past a test that is open where nothing is set, if there is one, else all."""
+        open_ = [case for case in cases if all(self.absent(term) is True for term in case)]
+        if not open_:
+            return cases
+
+        def unclear(case: Conjunction) -> tuple[int, int, list[Term]]:
+            others = sum(self.kind(term) not in ("flag", "variable") for term in case)
+            return others, len(case), sorted(case)
+
+        return (min(open_, key=unclear),)
+
+    def kind(self, term: Term) -> Kind:
+        """What a term is about."""
+        return self.asked[term.field].kind
+
+    def absent(self, term: Term) -> bool | None:
+        """Whether a term holds where nothing is set; None where that is not known.
+
+        Of what is not understood the tree is taken to do what it does otherwise: an ``else``.
+        """
+        asked = self.asked[term.field]
+        if asked.kind in ("flag", "variable"):
+            return None if asked.default is UNKNOWN else holds(term, asked.default)
+        if asked.kind in ("other", "parameter", "class"):
+            return True if term.op in _NEGATIVE else None
+        return None
+
+    # -- tests -----------------------------------------------------------------------------------
+
+    def read(
+        self, node: ast.expr, body: Body, own: Body, negated: bool = False, depth: int = 0
+    ) -> Cases:
+        """When a test holds, or with ``negated`` does not; parameters of ``own`` stay open."""
+        if depth > _DEEPEST:
+            return self.opaque(node, body, negated)
+        match node:
+            case ast.Constant(value=value):
+                return ALWAYS if bool(value) is not negated else NEVER
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return self.read(operand, body, own, not negated, depth + 1)
+            case ast.NamedExpr(value=value):
+                return self.read(value, body, own, negated, depth + 1)
+            case ast.BoolOp(op=op, values=values):
+                parts = [self.read(value, body, own, negated, depth + 1) for value in values]
+                if isinstance(op, ast.And) is not negated:
+                    if math.prod(map(len, parts)) > _MOST_TOGETHER:
+                        parts = [self.usual(part) for part in parts]
+                    found = ALWAYS
+                    for part in parts:
+                        found = both(found, part, found)
+                    return found
+                return either(parts, parts[0])
+            case ast.IfExp(test=test, body=then, orelse=orelse):
+                return self.chosen(
+                    [
+                        (self.read(test, body, own, False, depth + 1), then, body),
+                        (self.read(test, body, own, True, depth + 1), orelse, body),
+                    ],
+                    own,
+                    negated,
+                    depth,
+                )
+            case ast.Compare(left=left, ops=[op], comparators=[right]):
+                return self.comparison(node, left, op, right, body, own, negated, depth)
+            case ast.Compare(left=left, ops=ops, comparators=others):
+                sides = [left, *others]
+                pairs: list[ast.expr] = [
+                    ast.Compare(a, [op], [b]) for a, op, b in zip(sides, ops, others, strict=False)
+                ]
+                return self.read(ast.BoolOp(ast.And(), pairs), body, own, negated, depth + 1)
+            case ast.Call(func=ast.Name(id="bool"), args=[inner]):
+                return self.read(inner, body, own, negated, depth + 1)
+            case ast.Call(func=ast.Name(id="isinstance"), args=[given, kinds]):
+                return self.of_class(given, kinds, body, negated)
+        return self.subject(node, body, own, Term("", "false" if negated else "true"), depth)
+
+    def comparison(
+        self,
+        node: ast.Compare,
+        left: ast.expr,
+        op: ast.cmpop,
+        right: ast.expr,
+        body: Body,
+        own: Body,
+        negated: bool,
+        depth: int,
+    ) -> Cases:
+        """When one comparison holds."""
+        value = self.constant(right, body)
+        if value is UNKNOWN and not isinstance(op, (ast.In, ast.NotIn)):
+            value, left = self.constant(left, body), right
+            flipped = {ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE}
+            op = flipped.get(type(op), type(op))()
+        term = compare("", op, value) if value is not UNKNOWN else None
+        if term is None:
+            return self.opaque(node, body, negated)
+        if isinstance(left, ast.Call) and not left.args and isinstance(left.func, ast.Attribute):
+            if left.func.attr in ("lower", "strip"):
+                left = left.func.value
+        return self.subject(left, body, own, opposite(term) if negated else term, depth)
+
+    def constant(self, node: ast.expr, body: Body) -> object:
+        """The value of a literal or a member of an enumeration, by its name."""
+        try:
+            return ast.literal_eval(node)
+        except (ValueError, TypeError, RecursionError, MemoryError):
+            pass
+        match node:
+            case ast.Attribute(value=ast.Name(id=owner), attr=name) if owner[:1].isupper():
+                return f"{owner}.{name}"
+            case ast.Name(id=name):
+                index = self.code.index(body.module.path)
+                rows = index.bodies[0].assigned.get(name, []) if index is not None else []
+                if len(rows) == 1 and name not in body.assigned and name.isupper():
+                    return self.constant(rows[0][0], body)
+        return UNKNOWN
+
+    # -- what is tested --------------------------------------------------------------------------
+
+    def subject(self, node: ast.expr, body: Body, own: Body, term: Term, depth: int) -> Cases:
+        """When what an expression stands for satisfies a term (whose field is not yet known)."""
+        known = self.setting(node, body)
+        if known is None:
+            known = self.variable(node, body) or self.platform(node, body, term)
+        if known is not None:
+            return (frozenset([Term(known, term.op, term.values)]),)
+        if isinstance(node, ast.Name) and node.id in body.parameters:
+            if node.id not in body.assigned:
+                if body is own:
+                    name = f"parameter {node.id}"
+                    self.note(name, "parameter", node.id, node, body)
+                    return (frozenset([Term(name, term.op, term.values)]),)
+                return self.opaque_subject(node, body, term)
+        of_model = self.of_model(node, body)
+        if of_model and isinstance(node, ast.Call):
+            return self.model(node, body, term)
+        found = self.followed(node, body, own, term, depth)
+        if found is None:
+            return self.opaque_subject(node, body, term)
+        terms = {t for case in found for t in case}
+        kinds = {self.kind(t) for t in terms}
+        if len(terms) > 1 and "model" in kinds and kinds <= {"model", "other"}:
+            return self.model(node, body, term)  # one name for all that is asked of the model
+        if kinds == {"other"}:
+            return self.opaque_subject(node, body, term)
+        return found
+
+    def followed(
+        self, node: ast.expr, body: Body, own: Body, term: Term, depth: int
+    ) -> Cases | None:
+        """The same of what a name, an attribute or a call stands for; None where it is unknown."""
+        if depth >= _DEEPEST or id(node) in self._following:
+            return None
+        self._following.append(id(node))
+        try:
+            ways = self.ways(node, body, own, depth)
+            if not ways:
+                return None
+            parts = [
+                both(when, self.satisfied(value, there, own, term, depth + 1), when)
+                for when, value, there in ways
+            ]
+            return either(parts, parts[0])
+        finally:
+            self._following.pop()
+
+    def chosen(
+        self,
+        ways: Sequence[tuple[Cases, ast.expr, Body]],
+        own: Body,
+        negated: bool,
+        depth: int,
+    ) -> Cases:
+        """When what is chosen between is true."""
+        parts = [
+            both(when, self.read(value, there, own, negated, depth + 1), when)
+            for when, value, there in ways
+        ]
+        return either(parts, parts[0])
+
+    def satisfied(self, node: ast.expr, body: Body, own: Body, term: Term, depth: int) -> Cases:
+        """When a value satisfies a term."""
+        if isinstance(node, ast.IfExp):
+            yes = self.read(node.test, body, own, False, depth + 1)
+            no = self.read(node.test, body, own, True, depth + 1)
+            return either(
+                (
+                    both(yes, self.satisfied(node.body, body, own, term, depth + 1), yes),
+                    both(no, self.satisfied(node.orelse, body, own, term, depth + 1), no),
+                ),
+                yes,
+            )
+        value = self.constant(node, body)
+        if value is not UNKNOWN:
+            return ALWAYS if holds(Term("", term.op, term.values), value) else NEVER
+        if term.op in ("true", "false"):
+            return self.read(node, body, own, term.op == "false", depth)
+        if isinstance(node, (ast.List, ast.Tuple, ast.Dict, ast.JoinedStr, ast.BinOp)):
+            return NEVER if term.op == "none" else ALWAYS if term.op == "set" else NEVER
+        return self.subject(node, body, own, term, depth)
+
+    def ways(
+        self, node: ast.expr, body: Body, own: Body, depth: int
+    ) -> list[tuple[Cases, ast.expr, Body]]:
+        """What an expression may stand for, and when; none where that is not told."""
+        index = self.code.index(body.module.path)
+        assert index is not None
+        match node:
+            case ast.Name(id=name) if name in body.assigned and name in body.parameters:
+                return []
+            case ast.Name(id=name) if name in body.assigned:
+                return self.assigned(body.assigned[name], body, own, depth)
+            case ast.Name(id=name):
+                top = index.bodies[0]
+                if name in top.assigned:
+                    return self.assigned(top.assigned[name], top, own, depth)
+                if name in index.imports:
+                    dotted, real = index.imports[name]
+                    module = self.code.tree.find(dotted)
+                    there = self.code.index(module.path) if module is not None else None
+                    if there is not None and real in there.bodies[0].assigned:
+                        top = there.bodies[0]
+                        return self.assigned(top.assigned[real], top, own, depth)
+            case ast.Attribute(value=ast.Name(id="self"), attr=name) if body.owner is not None:
+                return self.attribute(index, body, own, name, depth)
+            case ast.Call(func=ast.Name(id=name)):
+                function = self.code.function(index, name)
+                if function is not None:
+                    return self.returned(function, own, -1, depth)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name)):
+                if body.owner is not None:
+                    return self.attribute(index, body, own, name, depth)
+            case ast.Attribute(attr=name):
+                return self.elsewhere(name, own, depth)
+        return []
+
+    def elsewhere(self, name: str, own: Body, depth: int) -> list[tuple[Cases, ast.expr, Body]]:
+        """What an attribute of an unknown object gives, where one class alone makes it.
+
+        Several will do that all take it from the model.
+        """
+        paths = self.code.mentioning(f"def {name}(")
+        if len(paths) == 1:
+            index = self.code.index(paths[0])
+            bodies = [b for b in (index.bodies if index else ()) if b.name == name and b.owner]
+            if bodies:
+                return self.returned(bodies[0], own, -1, depth) if len(bodies) == 1 else []
+        paths = self.code.mentioning(f"self.{name} = ") if len(paths) < 2 else ()
+        if not 0 < len(paths) <= _MOST_MAKERS:
+            return []
+        indexes = (self.code.index(path) for path in paths)
+        rows = [row for i in indexes if i is not None for row in i.attributes.get(name, ())]
+        real = [row for row in rows if self.of_model(row[1], row[0])]
+        if rows and (len(rows) == 1 or len(real) == len(rows)):
+            there, value, number, guards = rows[0]
+            return self.assigned([(value, number, guards)], there, own, depth)
+        return []
+
+    def assigned(
+        self,
+        rows: Sequence[tuple[ast.expr, int, tuple[Guard, ...]]],
+        body: Body,
+        own: Body,
+        depth: int,
+    ) -> list[tuple[Cases, ast.expr, Body]]:
+        """What something is that is assigned in these places."""
+        if len(rows) > _MOST_ASSIGNED:
+            return []
+        found: list[tuple[Cases, ast.expr, Body]] = []
+        for value, number, guards in rows:
+            if isinstance(value, ast.Constant) and value.value is ...:
+                return []
+            when = ALWAYS
+            if len(rows) > 1:
+                for test, negated in guards:
+                    when = both(when, self.read(test, body, own, negated, depth + 1), when)
+            if number < 0:
+                found.append((when, value, body))
+            elif isinstance(value, ast.Tuple) and number < len(value.elts):
+                found.append((when, value.elts[number], body))
+            elif isinstance(value, ast.Call) and isinstance(value.func, ast.Name):
+                index = self.code.index(body.module.path)
+                assert index is not None
+                function = self.code.function(index, value.func.id)
+                if function is None:
+                    return []
+                for inner, part, there in self.returned(function, own, number, depth):
+                    found.append((both(when, inner, when), part, there))
+            else:
+                return []
+        return found
+
+    def returned(
+        self, function: Body, own: Body, number: int, depth: int
+    ) -> list[tuple[Cases, ast.expr, Body]]:
+        """What a function returns, or the part of it that is taken."""
+        if not 0 < len(function.returns) <= _MOST_RETURNS or function is own:
+            return []
+        found: list[tuple[Cases, ast.expr, Body]] = []
+        for value, guards in function.returns:
+            when = ALWAYS
+            for test, negated in guards:
+                when = both(when, self.read(test, function, own, negated, depth + 1), when)
+            part: ast.expr = value if value is not None else ast.Constant(None)
+            if number >= 0:
+                if not isinstance(part, ast.Tuple) or number >= len(part.elts):
+                    return []
+                part = part.elts[number]
+            found.append((when, part, function))
+        return found
+
+    def attribute(
+        self, index: Index, body: Body, own: Body, name: str, depth: int
+    ) -> list[tuple[Cases, ast.expr, Body]]:
+        """What an attribute, a property or a method of the object gives."""
+        assert body.owner is not None
+        for here, owner in self.code.lineage(index, body.owner):
+            for other in here.bodies:
+                if other.owner is owner and other.name == name:
+                    return self.returned(other, own, -1, depth)
+            rows = [row for row in here.attributes.get(name, ()) if row[0].owner is owner]
+            # What an attribute is at first, before it gets its value.
+            real = [row for row in rows if not isinstance(row[1], ast.Constant)] or rows
+            if len(real) == 1:
+                there, value, number, guards = real[0]
+                return self.assigned([(value, number, guards)], there, own, depth)
+            if real:
+                return []
+        return self.elsewhere(name, own, depth)
+
+    # -- kinds -----------------------------------------------------------------------------------
+
+    def setting(self, node: ast.expr, body: Body) -> str | None:
+        """The field of the settings that an expression reads, by its name."""
+        match node:
+            case ast.Attribute(attr=name) if name in self.settings:
+                pass
+            case ast.Name(id=name) if name in self.settings and name not in body.assigned:
+                if name not in body.parameters:
+                    return None
+            case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str(name)), *_]):
+                if name not in self.settings:
+                    return None
+            case _:
+                return None
+        dest, default = self.settings[name]
+        self.note(dest, "flag", dest, node, body, default)
+        return dest
+
+    def variable(self, node: ast.expr, body: Body) -> str | None:
+        """The variable of the environment that an expression reads."""
+        default: object = UNKNOWN
+        match node:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Attribute(value=ast.Name(id=owner), attr=name)),
+                args=[],
+            ) if name.isupper():
+                default = self.declared(owner, name, body)
+            case ast.Call(func=func, args=[ast.Constant(value=str(name)), *rest]) if (
+                name.isupper() and "env" in source(func).lower()
+            ):
+                default = rest[0].value if rest and isinstance(rest[0], ast.Constant) else None
+                if isinstance(default, str) and default.lower() in ("false", "0", ""):
+                    default = False
+            case _:
+                return None
+        self.note(f"${name}", "variable", name, node, body, default)
+        return f"${name}"
+
+    def declared(self, owner: str, name: str, body: Body) -> object:
+        """The default of a variable that a class of the tree declares."""
+        index = self.code.index(body.module.path)
+        if index is None or owner not in index.imports:
+            return UNKNOWN
+        module = self.code.tree.find(index.imports[owner][0])
+        there = self.code.index(module.path) if module is not None else None
+        for body_, values in (
+            (b, b.assigned.get(name, ())) for b in (there.bodies if there else ())
+        ):
+            for value, _, _ in values:
+                if isinstance(value, ast.Call) and value.args:
+                    return self.constant(value.args[0], body_)
+        return UNKNOWN
+
+    def platform(self, node: ast.expr, body: Body, term: Term) -> str | None:
+        """The platform that a test asks for: a function of no arguments that asks torch for it."""
+        if term.op not in ("true", "false"):
+            return None
+        match node:
+            case (
+                ast.Call(func=ast.Attribute(value=owner, attr=name))
+                | ast.Attribute(value=owner, attr=name)
+            ) if name.startswith("is_") and _OF_PLATFORM.search(source(owner)):
+                pass
+            case ast.Call(func=ast.Name(id=name), args=[], keywords=[]) if name.startswith("is_"):
+                index = self.code.index(body.module.path)
+                function = self.code.function(index, name) if index is not None else None
+                if function is None or function.function is None:
+                    return None
+                if b"torch" not in ast.unparse(function.function).encode():
+                    return None
+            case _:
+                return None
+        word = name.removeprefix("is_")
+        self.note(f"platform {word}", "platform", word, node, body)
+        return f"platform {word}"
+
+    def of_class(self, given: ast.expr, kinds: ast.expr, body: Body, negated: bool) -> Cases:
+        """``isinstance(given, kinds)``: of a pool, or of a model's configuration."""
+        parts = kinds.elts if isinstance(kinds, ast.Tuple) else [kinds]
+        parts = [part for whole in parts for part in _either(whole)]
+        names = "|".join(sorted(source(part).rpartition(".")[2] for part in parts))
+        rows = body.assigned.get(given.id, ()) if isinstance(given, ast.Name) else ()
+        kind: Kind = "class"
+        about = self.of_model(given, body) or any(self.of_model(value, body) for value, *_ in rows)
+        if about and all(name.endswith("Config") for name in names.split("|")):
+            kind = "model"
+        self.note(f"{kind} {names}", kind, names, kinds, body)
+        return (frozenset([Term(f"{kind} {names}", "false" if negated else "true")]),)
+
+    def of_model(self, node: ast.expr, body: Body) -> bool:
+        """Whether an expression is about the model alone."""
+        text = source(node, 400)
+        if _OF_MODEL.search(text):
+            return True
+        return (
+            isinstance(node, ast.Attribute)
+            and not (isinstance(node.value, ast.Name) and node.value.id == "self")
+            and node.attr in self.models
+        )
+
+    @property
+    def models(self) -> frozenset[str]:
+        """The names of what the class that holds a model's configuration says of it."""
+        if self._models is None:
+            found: set[str] = set()
+            for path in self.code.mentioning(_MODELS.decode()):
+                index = self.code.index(path)
+                if index is not None:
+                    owners = {id(row[0].owner) for row in index.attributes.get("hf_config", ())}
+                    found |= {
+                        name
+                        for name, rows in index.attributes.items()
+                        if any(id(row[0].owner) in owners for row in rows)
+                    }
+            self._models = frozenset(found)
+        return self._models
+
+    def model(self, node: ast.expr, body: Body, term: Term) -> Cases:
+        """A question to the model, by the name of the function or attribute that answers it."""
+        inner = node.func if isinstance(node, ast.Call) else node
+        name = source(inner).rpartition(".")[2]
+        field = f"model {name}"
+        if field not in self.asked:
+            self.note(field, "model", name, node, body, tests=self.architectures(node, body))
+        if term.op in ("true", "set") or term.op in ("false", "none"):
+            positive = term.op in ("true", "set")
+            return (frozenset([Term(field, "true" if positive else "false")]),)
+        return (frozenset([Term(field, term.op, term.values)]),)
+
+    def architectures(
+        self, node: ast.expr, body: Body
+    ) -> tuple[tuple[tuple[str, tuple[str, ...], bool, bool], ...], ...]:
+        """What a function of the tree asks of a model's architecture and type."""
+        index = self.code.index(body.module.path)
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or index is None:
+            return ()
+        function = self.code.function(index, node.func.id)
+        if function is None or function.function is None or function.owner is not None:
+            return ()
+        try:
+            found = returns_true(FunctionValue(function.module, function.function))
+        except RecursionError:
+            return ()
+        rows = tuple(
+            tuple((t.subject, t.texts, t.part, t.negated) for t in alternative)
+            for alternative in found
+        )
+        told = all(any(t[0] in ("architecture", "model_type") for t in row) for row in rows)
+        return rows if told and len(rows) <= 8 else ()
+
+    def opaque_subject(self, node: ast.expr, body: Body, term: Term) -> Cases:
+        """A term on an expression that is not understood."""
+        told = isinstance(node, ast.Attribute) and node.attr in self.models
+        if told or self.of_model(node, body):
+            return self.model(node, body, term)
+        text = source(node, 80)
+        self.note(f"? {text}", "other", text, node, body)
+        return (frozenset([Term(f"? {text}", term.op, term.values)]),)
+
+    def opaque(self, node: ast.expr, body: Body, negated: bool) -> Cases:
+        """A whole test that is not understood."""
+        text = source(node, 80)
+        kind: Kind = "model" if _OF_MODEL.search(text) else "other"
+        field = f"model {text}" if kind == "model" else f"? {text}"
+        self.note(field, kind, text, node, body)
+        return (frozenset([Term(field, "false" if negated else "true")]),)
+
+    def substituted(
+        self, cases: Cases, call: ast.Call | None, callee: Body, body: Body, own: Body
+    ) -> Cases:
+        """Cases with the parameters of a function replaced by what a call gives them."""
+        found: list[Cases] = []
+        for case in cases:
+            left: Cases = (frozenset(t for t in case if self.kind(t) != "parameter"),)
+            for term in sorted(t for t in case if self.kind(t) == "parameter"):
+                name = self.asked[term.field].name
+                given, there = _argument(call, callee, name), body
+                if given is None and call is not None:
+                    given, there = callee.parameters.get(name), callee
+                if given is None:
+                    text = f"? {name}"
+                    self.asked.setdefault(text, Asked("other", name, *_place(callee)))
+                    more: Cases = (frozenset([Term(text, term.op, term.values)]),)
+                else:
+                    more = self.satisfied(given, there, own, term, 1)
+                left = both(left, more, left)
+            found.append(left)
+        return either(found, found[0]) if found else NEVER
+
+    def note(
+        self,
+        field: str,
+        kind: Kind,
+        name: str,
+        node: ast.AST,
+        body: Body,
+        default: object = UNKNOWN,
+        tests: tuple[tuple[tuple[str, tuple[str, ...], bool, bool], ...], ...] = (),
+    ) -> None:
+        """Keep what a field is, and where it was first asked for."""
+        line = getattr(node, "lineno", 0)
+        self.asked.setdefault(field, Asked(kind, name, body.module.path, line, default, tests))
+
+
+def _either(kinds: ast.expr) -> list[ast.expr]:
+    """The classes of ``A | B``."""
+    if isinstance(kinds, ast.BinOp) and isinstance(kinds.op, ast.BitOr):
+        return [*_either(kinds.left), *_either(kinds.right)]
+    return [kinds]
+
+
+def _argument(call: ast.Call | None, callee: Body, name: str) -> ast.expr | None:
+    if call is None:
+        return None
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    names = list(callee.parameters)
+    at = names.index(name) if name in names else len(call.args)
+    plain = at < len(call.args) and not any(isinstance(a, ast.Starred) for a in call.args[: at + 1])
+    return call.args[at] if plain else None
+
+
+def _place(body: Body) -> tuple[str, int]:
+    return body.module.path, body.function.lineno if body.function is not None else 1

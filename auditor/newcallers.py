@@ -1,0 +1,75 @@
+"""Points at the fork's caller where it is what made upstream's own code a defect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from auditor.analysis.values import Place
+from auditor.checks.view import Norm, View
+from auditor.model import Evidence, Hit, Location, Symbol
+from auditor.rulebook import CheckName, Rule
+from auditor.triage.findings import Blame
+from auditor.witnesses import Witnesses, texts
+
+Judged = tuple[Rule, Hit, Blame]
+
+
+def pointed(
+    judged: Sequence[Judged], fork: View, norms: Mapping[CheckName, Norm], witnesses: Witnesses
+) -> list[Judged]:
+    """The same hits, those in text of upstream's moved to the fork's callers that brought them.
+
+    Upstream calls the function behind a wait, or only to store; the fork calls it otherwise. Where
+    that caller has a hit of its own, the two are one defect, and the caller's stays.
+    """
+    places = {(hit.where.symbol.path, hit.where.symbol.qualname) for _, hit, _ in judged}
+    kept: list[Judged] = []
+    moved: dict[tuple[str, str, str], Judged] = {}
+    for rule, hit, blame in judged:
+        users = _changed_users(hit, blame, fork, norms[rule.check], witnesses)
+        if not users:
+            kept.append((rule, hit, blame))
+            continue
+        if any((user.path, user.qualname) in places for user in users):
+            continue
+        found = _at_caller(hit, users)
+        key = (found.where.symbol.path, found.where.symbol.qualname, found.anchor)
+        refs = " and ".join(view.ref for view in witnesses.upstreams)
+        reason = f"{hit.where.symbol.qualname} is upstream's; in {refs} nothing calls it so"
+        moved.setdefault(key, (rule, found, Blame("introduced", reason)))
+    return [*kept, *moved.values()]
+
+
+def _changed_users(
+    hit: Hit, blame: Blame, fork: View, norm: Norm, witnesses: Witnesses
+) -> list[Place]:
+    """The callers that make the hit one, and that upstream has not or not with this text."""
+    if blame.origin != "introduced" or not _is_upstreams(hit.where.symbol, fork, witnesses):
+        return []
+    return [
+        user
+        for user in fork.open_users(norm, hit.where.symbol)
+        if not _is_upstreams(Symbol(user.path, user.qualname), fork, witnesses)
+    ]
+
+
+def _is_upstreams(symbol: Symbol, fork: View, witnesses: Witnesses) -> bool:
+    own = texts(fork, symbol)
+    return bool(own) and any(texts(view, symbol) == own for view in witnesses.upstreams)
+
+
+def _at_caller(hit: Hit, users: Sequence[Place]) -> Hit:
+    first, *others = users
+    caller, helper = first.qualname.rpartition(".")[2], hit.where.symbol.qualname
+    read = Evidence(hit.where.symbol.path, hit.where.line, helper, "the read that does not wait")
+    also = [Evidence(u.path, u.line, u.qualname, f"calls {helper} too") for u in others]
+    symbol = Symbol(first.path, first.qualname)
+    return msgspec.structs.replace(
+        hit,
+        where=Location(symbol, first.line, first.column, first.line),
+        message=f"{caller} calls {helper} without a wait before it; {hit.message}",
+        evidence=(read, *hit.evidence, *also),
+        fix=f"wait before the call, or let {helper} wait itself; {hit.fix}",
+    )

@@ -1,0 +1,319 @@
+"""Whose defect it is where upstream went on: made repositories, each with one right answer."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import TinyRepository
+from scenarios.pools import POOL, READERS, pool
+
+from auditor.formats.verdict import decide
+from auditor.model import Finding, Report
+from auditor.pipeline import AuditRequest, audit_sources, run
+
+Make = Callable[..., TinyRepository]
+
+PATH = f"python/{POOL}"
+SOUND = pool()
+LATER = pool(READERS, ["get_later"])
+"""Upstream's code from after its release: a reader that does not wait."""
+BROKEN = pool(READERS[1:], READERS[:1])
+OTHER = {"python/sglang/version.py": "__version__ = '0'\n"}
+CI = ("introduced", "regressed", "unknown")
+
+
+def audit(repository: TinyRepository, upstream: str = "v0.5.9", **more: object) -> Report:
+    request = AuditRequest(root=repository.top, upstream=upstream, jobs=1, **more)  # type: ignore[arg-type]
+    return run(request)
+
+
+def only(report: Report) -> Finding:
+    (finding,) = report.findings
+    return finding
+
+
+def on_release_branches(make: Make, main: dict[str, str], tag: str = "") -> TinyRepository:
+    """Upstream: v0.5.9 on a branch of its own, then ``main`` on main, which ``tag`` may hold."""
+    repository = make({PATH: SOUND, **OTHER})
+    repository.git("tag", "--delete", "v0.5.9")
+    repository.git("checkout", "--quiet", "-b", "release")
+    repository.commit({"python/sglang/version.py": "__version__ = '0.5.9'\n"}, "cut", "v0.5.9")
+    repository.git("checkout", "--quiet", "main")
+    repository.commit(main, "upstream goes on")
+    if tag:
+        repository.git("checkout", "--quiet", "-b", "next")
+        repository.commit({"python/sglang/version.py": f"__version__ = {tag!r}\n"}, "cut", tag)
+        repository.git("checkout", "--quiet", "main")
+    return repository
+
+
+# -- upstream's later code -----------------------------------------------------------------------
+
+
+def test_what_the_fork_merged_of_upstreams_later_code_is_not_its_own(tiny_repository: Make) -> None:
+    repository = on_release_branches(tiny_repository, {PATH: LATER}, "v0.5.10")
+    repository.commit({"python/sglang/own.py": "x = 1\n"}, "the fork's own")
+    finding = only(audit(repository))
+    assert (finding.origin, finding.since_base) == ("inherited", "v0.5.9")
+    assert "v0.5.9" in finding.origin_reason
+
+
+def test_who_merges_it_takes_it_on_and_the_pipeline_stops(tiny_repository: Make) -> None:
+    repository = on_release_branches(tiny_repository, {PATH: LATER}, "v0.5.10")
+    report = audit(repository, origins=CI)
+    assert decide(report, "high", False).status == 1
+    assert only(report).hit.where.symbol.qualname == "Pool.get_later"
+    # What upstream's own release has is not of the asked origins.
+    old = audit(repository, "v0.5.10", origins=CI)
+    assert not old.findings
+    assert old.hidden == {"origin": 1}
+
+
+def test_a_branch_of_upstreams_remote_tells_it_too(tiny_repository: Make) -> None:
+    repository = on_release_branches(tiny_repository, {PATH: LATER})
+    assert only(audit(repository)).origin == "introduced"
+    repository.git("remote", "add", "upstream", "https://example.com/upstream.git")
+    repository.git("update-ref", "refs/remotes/upstream/main", "HEAD")
+    finding = only(audit(repository))
+    assert (finding.origin, finding.since_base) == ("inherited", "v0.5.9")
+
+
+def test_what_was_picked_from_a_later_release_has_its_text(tiny_repository: Make) -> None:
+    repository = on_release_branches(tiny_repository, {PATH: LATER}, "v0.5.10")
+    repository.git("checkout", "--quiet", "-b", "fork", "v0.5.9")
+    repository.commit({PATH: LATER}, "taken by hand")
+    finding = only(audit(repository))
+    assert (finding.origin, finding.since_base) == ("inherited", "v0.5.9")
+    assert "v0.5.10" in finding.origin_reason
+    assert decide(audit(repository, origins=CI), "high", False).status == 1
+
+
+def test_text_that_no_later_release_has_is_the_forks_own(tiny_repository: Make) -> None:
+    repository = on_release_branches(tiny_repository, {PATH: LATER}, "v0.5.10")
+    repository.git("checkout", "--quiet", "-b", "fork", "v0.5.9")
+    other = LATER.replace("slots=None):", "slots=None, *, own=True):")
+    repository.commit({PATH: other}, "the fork's own")
+    finding = only(audit(repository))
+    assert (finding.origin, finding.since_base) == ("introduced", "")
+    assert "v0.5.10" in finding.origin_reason
+
+
+HELPED = """\
+import torch
+
+
+class Base:
+    def __init__(self, count):
+        self.counter = None
+        self.rows = [torch.zeros(8, 4) for _ in range(count)]
+
+    def attach_counter(self, counter):
+        self.counter = counter
+
+    def ready(self, layer_id):
+{ready}
+"""
+TAKEN = """\
+from sglang.srt.mem_cache.base import Base
+
+
+class Pool(Base):
+    def get_rows(self, layer_id):
+        self.ready(layer_id)
+        return self.rows[layer_id]
+
+    def get_page(self, layer_id, slots):
+        self.counter.wait_until(layer_id)
+        return self.rows[layer_id][slots]
+
+    def get_head(self, layer_id, slots):
+        self.counter.wait_until(layer_id)
+        return self.rows[layer_id][:slots]
+
+
+class Loader:
+    def __init__(self, pool: Pool, counter):
+        self.pool = pool
+        pool.attach_counter(counter)
+
+    def load_layer(self, layer_id, host):
+        self.pool.rows[layer_id].copy_(host[layer_id])
+"""
+BASE = "python/sglang/srt/mem_cache/base.py"
+IDLE = HELPED.format(ready="        pass")
+WAITING = HELPED.format(ready="        self.counter.wait_until(layer_id)")
+BEFORE = TAKEN.replace("self.ready(layer_id)", "self.counter.wait_until(layer_id)")
+
+
+def test_half_of_a_later_change_is_the_forks_own_fault(tiny_repository: Make) -> None:
+    """Upstream moved the wait into a helper of another file; the fork took the caller alone."""
+    repository = tiny_repository({PATH: BEFORE, BASE: IDLE, **OTHER})
+    repository.commit({PATH: TAKEN, BASE: WAITING}, "moved", "v0.5.10")
+    repository.git("checkout", "--quiet", "-b", "fork", "v0.5.9")
+    repository.commit({PATH: TAKEN}, "half of it")
+    finding = only(audit(repository))
+    assert finding.origin == "regressed"
+    assert finding.hit.where.symbol.qualname == "Pool.get_rows"
+
+
+def test_text_that_upstream_had_all_along_excuses_nothing(tiny_repository: Make) -> None:
+    """The wait was lost in another file; later upstream lost it there too, in another way."""
+    repository = tiny_repository({PATH: TAKEN, BASE: WAITING, **OTHER})
+    repository.commit({BASE: IDLE.replace("pass", "return None")}, "lost upstream", "v0.5.10")
+    repository.git("checkout", "--quiet", "-b", "fork", "v0.5.9")
+    repository.commit({BASE: IDLE}, "lost in the fork")
+    finding = only(audit(repository))
+    assert (finding.origin, finding.since_base) == ("regressed", "")
+
+
+def test_a_fork_that_is_older_than_its_upstream(tiny_repository: Make) -> None:
+    repository = tiny_repository({PATH: BROKEN, **OTHER})
+    repository.git("checkout", "--quiet", "-b", "fork")
+    repository.git("checkout", "--quiet", "main")
+    repository.commit({PATH: SOUND}, "repaired", "v0.5.10")
+    repository.git("checkout", "--quiet", "fork")
+    finding = only(audit(repository, "v0.5.10"))
+    assert (finding.origin, finding.fixed_in) == ("fixed-upstream", "v0.5.10")
+
+
+def test_without_history_the_blame_says_what_it_rests_on() -> None:
+    report = audit_sources({POOL: LATER}, {POOL: SOUND})
+    assert only(report).origin == "introduced"
+    assert "upstream" in only(report).origin_reason
+
+
+def test_a_folder_as_target_tells_it_by_the_same_text() -> None:
+    report = audit_sources({POOL: LATER}, {POOL: SOUND}, [{POOL: LATER}])
+    finding = only(report)
+    assert (finding.origin, finding.since_base) == ("inherited", "upstream")
+    other = LATER.replace("return self.rows[layer_id][slots]", "return self.rows[layer_id] [slots]")
+    assert only(audit_sources({POOL: LATER}, {POOL: SOUND}, [{POOL: other}])).origin == "introduced"
+
+
+@pytest.mark.parametrize(
+    ("released", "version", "origin"),
+    [
+        (LATER, "0.5.11", "inherited"),
+        (LATER, "0.5.8", "introduced"),  # an older release is no source of it
+        (pool((*READERS, "get_later")), "0.5.11", "introduced"),  # it waits there
+    ],
+)
+def test_a_release_in_the_cache_tells_it_where_there_is_no_tag(
+    tiny_repository: Make, tmp_path: Path, released: str, version: str, origin: str
+) -> None:
+    repository = tiny_repository({PATH: SOUND, **OTHER})
+    repository.commit({PATH: LATER}, "taken by hand")
+    cache = tmp_path / "cache"
+    (cache / "releases").mkdir(parents=True)
+    name = f"sglang-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(cache / "releases" / name, "w") as wheel:
+        wheel.writestr("sglang/version.py", "")
+        wheel.writestr(POOL, released)
+        wheel.writestr(
+            f"sglang-{version}.dist-info/METADATA", f"Name: sglang\nVersion: {version}\n"
+        )
+    finding = only(audit(repository, cache=cache))
+    assert finding.origin == origin
+    assert (f"pypi:{version}" in finding.origin_reason) == (version == "0.5.11")
+
+
+# -- a caller that made it a defect --------------------------------------------------------------
+
+INNER = """\
+import torch
+
+
+class Pool:
+    def __init__(self, count):
+        self.counter = None
+        self.rows = [torch.zeros(8, 4) for _ in range(count)]
+
+    def attach_counter(self, counter):
+        self.counter = counter
+
+    def settle(self, i):
+        if self.counter is not None:
+            self.counter.wait_until(i)
+
+    def get_rows(self, i):
+        self.settle(i)
+        return self._rows(i)
+
+    def get_pair(self, i):
+        self.settle(i)
+        return self.rows[i], self.rows[i + 1]
+
+    def get_page(self, i, slots):
+        self.settle(i)
+        return self.rows[i][slots]
+
+    def _rows(self, i):
+        return self.rows[i]
+
+    def get_raw(self, i):
+        return self.rows[i]
+
+
+class Loader:
+    def __init__(self, pool: Pool, counter):
+        pool.attach_counter(counter)
+
+    def load_layer(self, pool, i, host):
+        pool.rows[i].copy_(host[i])
+"""
+STORE = "def store(pool, i, loc, rows):\n    pool.get_raw(i)[loc] = rows\n"
+USE = "def checksum(pool, i):\n    return float(pool.get_raw(i).sum())\n"
+WRITER, WORKER = "sglang/srt/models/writer.py", "sglang/srt/models/worker.py"
+
+
+def test_a_new_caller_is_what_makes_upstreams_raw_getter_a_defect() -> None:
+    upstream = {POOL: INNER, WRITER: STORE}
+    assert not audit_sources(upstream).findings
+    finding = only(audit_sources({**upstream, WORKER: USE}, upstream))
+    where = finding.hit.where
+    assert (where.symbol.path, where.symbol.qualname, where.line) == (WORKER, "checksum", 2)
+    assert finding.origin == "introduced"
+    assert "Pool.get_raw" in finding.origin_reason
+    assert finding.hit.evidence[0].symbol == "Pool.get_raw"
+
+
+def test_of_several_new_callers_one_is_the_place_and_the_others_are_named() -> None:
+    upstream = {POOL: INNER, WRITER: STORE}
+    second = "sglang/srt/models/zeta.py"
+    fork = {**upstream, WORKER: USE, second: USE.replace("checksum", "norm")}
+    finding = only(audit_sources(fork, upstream))
+    assert finding.hit.where.symbol.path == WORKER
+    assert (second, "norm") in [(e.path, e.symbol) for e in finding.hit.evidence]
+
+
+def test_a_caller_that_lost_its_wait_answers_for_the_helper_below_it() -> None:
+    lost = INNER.replace(
+        "    def get_rows(self, i):\n        self.settle(i)\n", "    def get_rows(self, i):\n"
+    )
+    findings = audit_sources({POOL: lost}, {POOL: INNER}).findings
+    at = {f.hit.where.symbol.qualname: f.origin for f in findings}
+    assert at["Pool.get_rows"] == "regressed"
+    assert "Pool._rows" not in at
+
+
+def test_a_getter_that_the_fork_wrote_stays_its_own_place() -> None:
+    upstream = {POOL: INNER.replace("get_raw", "get_other"), WRITER: STORE}
+    fork = {POOL: INNER, WRITER: STORE, WORKER: USE}
+    finding = only(audit_sources(fork, upstream))
+    assert finding.hit.where.symbol.qualname == "Pool.get_raw"
+
+
+# -- a wait that was never there -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gated", [True, False])
+def test_only_a_wait_that_upstream_made_was_removed(gated: bool) -> None:
+    """A lone reader, without siblings: a newer release's wait in it is no wait that was taken."""
+    lone = pool((), ["get_rows"])
+    waits = pool(["get_rows"])
+    report = audit_sources({POOL: lone}, {POOL: waits if gated else lone}, [{POOL: waits}])
+    rules = {f.rule for f in report.findings}
+    assert ("gate-removed" in rules) == gated
