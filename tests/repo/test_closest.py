@@ -171,6 +171,11 @@ def test_what_a_build_writes_does_not_count(upstream):
     fork = fork_of(upstream, "v0.5.10", {f"{ROOT}/_version.py": "version = '9'\n"})
     best = Releases(fork, None).closest().found[0]
     assert (best.ref, best.equal) == ("v0.5.10", best.total)
+    # Nor where a release has it in its tree.
+    upstream.git("switch", "--quiet", "--detach", "v0.5.10")
+    upstream.commit({f"{ROOT}/_version.py": "version = '10'\n"}, "built", "v0.5.10.post1")
+    totals = {told.ref: told.total for told in Releases(fork, None).closest().found}
+    assert totals["v0.5.10.post1"] == totals["v0.5.10"]
 
 
 def test_without_tags_or_wheels_there_is_nothing_to_name(upstream, tmp_path):
