@@ -100,12 +100,13 @@ class Releases:
     def claimed(self) -> Distribution | None:
         """The release that the ``dist-info`` beside the package names and that is not at hand.
 
-        Of those at hand the files are the better witness.
+        Of those at hand, and where one of these has nearly all files, the files are the better
+        witness.
         """
         told = self._told[0] if len(self._told) == 1 else None
         if told is None or told.release in {None, *(release.version for release in self.known)}:
             return None
-        return told
+        return None if self._version_of(self._files) else told
 
     def advice(self) -> str:
         """What to say to someone who named no upstream: the closest release, and what to type."""
@@ -135,7 +136,7 @@ class Releases:
         asked = self._version(upstream, theirs)
         claimed = self.claimed
         if claimed and claimed.release and asked:
-            if _same_release(claimed.release, asked) or given.equal >= _MOSTLY * given.total:
+            if _same_release(claimed.release, asked):
                 return ""
             return (
                 f"{given.ref} is not the release that the dist-info beside the package names,"
@@ -249,6 +250,10 @@ class Releases:
         if upstream.repository is not None and upstream.repository is self._fork.repository:
             tagged = (r.version for r in self.known if r.commit and r.commit == upstream.commit)
             return next(tagged, None)
+        return self._version_of(files)
+
+    def _version_of(self, files: Files) -> Version | None:
+        """The release that has nearly all of some files, and little else."""
         for at, equal in self._rank(files)[:1]:
             if equal >= _MOSTLY * max(len(files), self._index.totals[at]):
                 return self.known[at].version

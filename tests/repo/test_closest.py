@@ -152,8 +152,14 @@ def test_a_tag_that_the_fork_may_have_made_is_said_to_be_one(upstream):
         "v0.5.10.post1 stands on this branch alone; where the fork made that tag itself,"
         " compare with v0.5.10"
     )
+    # A branch that has its files and not its commit did not make it.
+    upstream.git("switch", "--quiet", "--create", "copy", "v0.5.10")
+    upstream.git("checkout", "--quiet", "v0.5.10.post1", "--", ROOT)
+    upstream.commit({}, "copied")
+    copied = Releases(open_fork(upstream.top), None).closest()
+    assert (copied.found[0].ref, copied.note) == ("v0.5.10.post1", "")
     # A later release that holds it was not made by the fork.
-    upstream.git("switch", "--quiet", "--create", "release/12")
+    upstream.git("switch", "--quiet", "--create", "release/12", "deploy")
     upstream.commit(files(100, 90, "b"), "later", "v0.5.12")
     assert not Releases(open_fork(upstream.top, "deploy"), None).closest().note
 
@@ -373,6 +379,10 @@ def test_a_dist_info_names_what_is_not_at_hand(tmp_path, cache):
     )
     told = mismatch(fork, "pypi:0.5.12", cache, related=False)
     assert told.endswith("compare with --upstream pypi:0.5.11.post1")
+    # Files that are those of a release at hand are believed before it.
+    other = open_fork(install(tmp_path / "other", NEW, sglang="0.5.11"))
+    assert "--upstream pypi:0.5.12, the closest" in Releases(other, cache).advice()
+    assert not mismatch(other, "pypi:0.5.12", cache, related=False)
     wheel(cache, "0.5.11", half_way)
     assert not mismatch(fork, "pypi:0.5.11", cache, related=False)
 
