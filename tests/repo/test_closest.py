@@ -387,6 +387,15 @@ def test_a_dist_info_names_what_is_not_at_hand(tmp_path, cache):
     assert not mismatch(fork, "pypi:0.5.11", cache, related=False)
 
 
+@pytest.mark.parametrize("version", ["0.5.13rc1", "0.5.13.dev12", "0.5.11+local"])
+def test_a_dist_info_of_no_release_names_none(tmp_path, cache, version):
+    half_way = files(50, 30, "c", "sglang")
+    fork = open_fork(install(tmp_path / "env", half_way, sglang=version))
+    releases = Releases(fork, cache)
+    assert releases.claimed is None
+    assert releases.closest().note == f"the dist-info beside the package says sglang {version}"
+
+
 def test_only_a_dist_info_that_lists_the_package_speaks_for_it(tmp_path, cache):
     root = install(tmp_path / "env", NEW)
     install(root, {"other/a.py": ""}, other="3.0", sglang="0.5.9")
