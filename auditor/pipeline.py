@@ -74,7 +74,7 @@ Read = acceptance.Read
 class AuditRequest(msgspec.Struct, frozen=True):
     """All that decides on a run.
 
-    ``upstream`` None is a UsageProblem that names the closest tag. ``origins`` empty means all.
+    ``upstream`` None is a UsageProblem that names the closest release. ``origins`` empty means all.
     ``cache`` None keeps nothing beyond the run. ``since`` is a revision of the fork: only findings
     in what changed since. ``comments`` False gives suppressions in comments no effect.
     ``reachable`` leaves out what no launch turns on. ``instead`` are contents that count in the

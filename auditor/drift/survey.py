@@ -77,8 +77,9 @@ def survey(sides: Compared, findings: Sequence[Finding]) -> Drift:
                 found = touches(ground, findings)
                 fixes = missed_fixes(ground, found, trees_of, trying)
                 patches = ledger(ground, findings, trees_of, newest, conflicts, trying)
-                if len(patches) == MAX_PATCHES:
-                    notes.append(f"only the newest {MAX_PATCHES:,} patches of the fork are listed")
+                every = sides.history.own or 0
+                if every > len(patches) == MAX_PATCHES:
+                    notes.append(f"the newest {MAX_PATCHES:,} of {every:,} own patches are listed")
             except GitError as problem:
                 notes.append(f"the history cannot be read: {problem}")
         if ahead is None:

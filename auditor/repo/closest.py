@@ -78,15 +78,16 @@ class Releases:
     """The releases that can be had without a download, held against a fork.
 
     They are the release tags of the fork's repository, and the wheels in the cache of versions that
-    have no tag. ``cache`` is a folder that keeps what each of them holds; None keeps nothing.
+    have no tag (``known``, oldest first). ``cache`` is a folder that keeps what each of them holds;
+    None keeps nothing.
     """
 
     def __init__(self, fork: Snapshot, cache: Path | None) -> None:
         self._fork = fork
         self._cache = cache
         self._files = files_of(fork)
-        self._known = _at_hand(fork, cache)
-        self._index = _index(self._known, fork, cache)
+        self.known = _at_hand(fork, cache)
+        self._index = _index(self.known, fork, cache)
         self._told = distributions(fork)
         self._ranking = self._rank(self._files)
 
@@ -99,12 +100,13 @@ class Releases:
     def claimed(self) -> Distribution | None:
         """The release that the ``dist-info`` beside the package names and that is not at hand.
 
-        Of those at hand the files are the better witness.
+        Of those at hand, and where one of these has nearly all files, the files are the better
+        witness.
         """
         told = self._told[0] if len(self._told) == 1 else None
-        if told is None or told.release in {None, *(release.version for release in self._known)}:
+        if told is None or told.release in {None, *(release.version for release in self.known)}:
             return None
-        return told
+        return None if self._version_of(self._files) else told
 
     def advice(self) -> str:
         """What to say to someone who named no upstream: the closest release, and what to type."""
@@ -134,7 +136,7 @@ class Releases:
         asked = self._version(upstream, theirs)
         claimed = self.claimed
         if claimed and claimed.release and asked:
-            if _same_release(claimed.release, asked) or given.equal >= _MOSTLY * given.total:
+            if _same_release(claimed.release, asked):
                 return ""
             return (
                 f"{given.ref} is not the release that the dist-info beside the package names,"
@@ -144,7 +146,7 @@ class Releases:
         best = self._likeness(*self._ranking[0]) if self._ranking else None
         if best is None or not is_close(best) or (strange and asked is None):
             return _unlike(given, best) if strange else ""
-        based = self._known[self._ranking[0][0]]
+        based = self.known[self._ranking[0][0]]
         # A branch or commit that went on after the fork left it is no mismatch: they meet in the
         # merge base. An older one is.
         order = asked or min(self._nearest(theirs) or based.version, based.version)
@@ -165,7 +167,7 @@ class Releases:
         held: Counter[bytes] = Counter()
         for path, blob in files.items():
             held[self._index.holders.get(path, {}).get(blob, b"")] += 1
-        equal = [0] * len(self._known)
+        equal = [0] * len(self.known)
         for bits, number in held.items():
             rest = int.from_bytes(bits, "little")
             while rest:
@@ -179,7 +181,7 @@ class Releases:
             for at, number in enumerate(equal)
             if number
         }
-        order = sorted(shares, key=lambda at: (-shares[at], self._known[at].version))
+        order = sorted(shares, key=lambda at: (-shares[at], self.known[at].version))
         first = [at for at in order if shares[at] == shares[order[0]]]
         if len(first) > 1:
             order[: len(first)] = sorted(first, key=self._distance)
@@ -187,7 +189,7 @@ class Releases:
 
     def _distance(self, at: int) -> tuple[bool, int, Version]:
         """What tells releases of equal files apart: the ``dist-info``, then commits in between."""
-        release, repository = self._known[at], self._fork.repository
+        release, repository = self.known[at], self._fork.repository
         told = release.version not in {distribution.release for distribution in self._told}
         commits = 0
         if repository is not None and self._fork.commit and release.commit:
@@ -196,7 +198,7 @@ class Releases:
         return told, commits, release.version
 
     def _likeness(self, at: int, equal: int) -> Likeness:
-        return Likeness(self._known[at].ref, equal, self._index.totals[at])
+        return Likeness(self.known[at].ref, equal, self._index.totals[at])
 
     def _notes(self, found: Sequence[Likeness]) -> Iterator[str]:
         """What qualifies the answer."""
@@ -211,7 +213,7 @@ class Releases:
                 f" compare with {below}"
             )
         unread = [
-            r.ref for r, total in zip(self._known, self._index.totals, strict=True) if not total
+            r.ref for r, total in zip(self.known, self._index.totals, strict=True) if not total
         ]
         if unread:
             yield f"releases that could not be looked at: {', '.join(unread)}"
@@ -222,10 +224,10 @@ class Releases:
         Such a tag is of the same release, lies on the way to HEAD, and in no later release.
         """
         repository = self._fork.repository
-        best = self._known[self._ranking[0][0]] if self._ranking else None
+        best = self.known[self._ranking[0][0]] if self._ranking else None
         if repository is None or best is None or not (best.commit and self._fork.commit):
             return ""
-        tagged = [release for release in self._known if release.commit]
+        tagged = [release for release in self.known if release.commit]
         lower = [
             r for r in tagged if r.version < best.version and _same_release(r.version, best.version)
         ]
@@ -246,23 +248,27 @@ class Releases:
         if named is not None:
             return named
         if upstream.repository is not None and upstream.repository is self._fork.repository:
-            tagged = (r.version for r in self._known if r.commit and r.commit == upstream.commit)
+            tagged = (r.version for r in self.known if r.commit and r.commit == upstream.commit)
             return next(tagged, None)
+        return self._version_of(files)
+
+    def _version_of(self, files: Files) -> Version | None:
+        """The release that has nearly all of some files, and little else."""
         for at, equal in self._rank(files)[:1]:
             if equal >= _MOSTLY * max(len(files), self._index.totals[at]):
-                return self._known[at].version
+                return self.known[at].version
         return None
 
     def _nearest(self, files: Files) -> Version | None:
         ranked = self._rank(files)
-        return self._known[ranked[0][0]].version if ranked else None
+        return self.known[ranked[0][0]].version if ranked else None
 
     def _sides_with(self, release: Release, theirs: Files) -> bool:
         """Whether the fork has the release's version of what tells it from upstream.
 
         Files that the fork changed itself, and those of a state in between, count for neither.
         """
-        at = self._known.index(release)
+        at = self.known.index(release)
         ours = {
             path: blob
             for path, blob in self._files.items()

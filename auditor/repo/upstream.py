@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from auditor.repo.files import MAX_PYTHON
 from auditor.repo.git import Repository
 from auditor.repo.lineage import version_tags
-from auditor.repo.references import version_of
+from auditor.repo.references import release_of, version_of
 from auditor.repo.snapshot import Snapshot
 
 _TAGS = "refs/tags/"
@@ -28,8 +28,7 @@ def upstream_refs(
     These are the version tags, the branches of upstream's remote, and what was given as upstream or
     target (by the name that was given). Left out is a tag that the fork has made itself, as far as
     that shows: one of the same release as upstream (``v0.5.17.post1``), on the way from there to
-    HEAD, that no other of these references holds. Empty where the fork has no history. Raises
-    GitError.
+    HEAD. Empty where the fork has no history. Raises GitError.
     """
     repository = fork.repository
     if repository is None or fork.commit is None:
@@ -47,11 +46,8 @@ def upstream_refs(
         for name, commit in names.items()
         if name.startswith(tuple(f"{_REMOTES}{remote}/" for remote in remotes))
     }
-    sure = branches | given
-    if upstream is not None and upstream.ref in given:
-        own = _made_by_fork(repository, fork.commit, upstream, tags, sure)
-        tags = {name: commit for name, commit in tags.items() if name not in own}
-    return tags | sure
+    own = _made_by_fork(repository, fork.commit, upstream, tags) if upstream is not None else ()
+    return {name: commit for name, commit in tags.items() if name not in own} | branches | given
 
 
 class OwnPart(NamedTuple):
@@ -92,42 +88,26 @@ def own_span(commit: str, upstream: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _made_by_fork(
-    repository: Repository,
-    head: str,
-    upstream: Snapshot,
-    tags: Mapping[str, str],
-    sure: Mapping[str, str],
+    repository: Repository, head: str, upstream: Snapshot, tags: Mapping[str, str]
 ) -> set[str]:
-    """Tags of upstream's release between its commit and HEAD that nothing else of theirs holds.
+    """Tags of upstream's release between its commit and HEAD.
 
-    A tag of a later release there is believed: the fork is based on it, and upstream is too old.
+    Where upstream made one nevertheless, and other references hold it, these say so. A tag of a
+    later release there is believed: the fork is based on it, and upstream is too old.
     """
-    given = version_of(upstream.ref)
-    if given is None:
+    given = release_of(upstream.ref)
+    versions = {name: version_of(name.removeprefix(_TAGS)) for name in tags}
+    start = upstream.commit if upstream.repository is repository else None
+    start = start or next((tags[name] for name, told in versions.items() if told == given), None)
+    if given is None or start is None:
         return set()
-    out = repository.run("rev-list", "--ancestry-path", head, f"^{upstream.commit}")
+    out = repository.run("rev-list", "--ancestry-path", head, f"^{start}")
     between = set(out.decode("ascii").split())
-    asked = [
+    return {
         name
-        for name, commit in tags.items()
-        if commit in between and (told := version_of(name.removeprefix(_TAGS)))
-        if told.release == given.release
-    ]
-    if not asked:
-        return set()
-    line = {_TAGS + tag for tag in repository.tags(head)}
-    beside = {name: commit for name, commit in tags.items() if name not in line} | {**sure}
-    return {name for name in asked if not _held(repository, tags[name], beside)}
-
-
-def _held(repository: Repository, commit: str, by: Mapping[str, str]) -> bool:
-    """Whether a commit is in one of some references, by full name or as they were typed."""
-    asked = (f"--contains={commit}", _TAGS.rstrip("/"), _REMOTES.rstrip("/"))
-    out = repository.run("for-each-ref", "--format=%(refname)", *asked)
-    if not by.keys().isdisjoint(out.decode("utf-8", "replace").splitlines()):
-        return True
-    typed = (held for name, held in by.items() if not name.startswith("refs/"))
-    return any(not repository.run("rev-list", "-1", commit, f"^{held}") for held in typed)
+        for name, told in versions.items()
+        if tags[name] in between and told is not None and told.release == given.release
+    }
 
 
 def _upstream_remotes(fork: Snapshot, upstream: Snapshot | None) -> set[str]:

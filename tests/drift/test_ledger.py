@@ -197,3 +197,30 @@ def test_without_history_a_row_for_each_area(tmp_path):
     assert (patch.symbols, patch.upstream_since, patch.state) == ((place,), (place,), "own")
     assert drift.both_changed == ("sglang/srt/pool.py",)
     assert drift.conflicts == ()
+
+
+def test_patches_are_those_that_the_audit_counts_as_its_own(line):
+    """What only another reference of upstream's holds is no patch, in either report."""
+    line.fork({POOL: FORKED}, "own one")
+    line.repository.git("switch", "--quiet", "main")
+    line.upstream({OTHER: OTHER_BASE + "\n\nX = 1\n"}, "upstream after the release")
+    line.repository.git("switch", "--quiet", "--create", "later", "main")
+    line.repository.commit({}, "another release", "v0.5.11")
+    line.release()
+    line.repository.git("merge", "--quiet", "--no-edit", "v0.5.11")
+    line.fork({OTHER: OTHER_BASE + "\n\nX = 2\n"}, "own two")
+    fork = open_fork(line.repository.top)
+    past = history(fork, open_reference("v0.5.9", "upstream", fork, line.cache))
+    assert past.commits is not None
+    patches = drift_of(line.repository.top, line.cache).patches
+    assert {patch.sha for patch in patches} == {commit.sha for commit in past.commits}
+    assert past.own == len(patches) == 2
+
+
+def test_a_list_that_is_cut_says_of_how_many(line, monkeypatch):
+    for module in ("ledger", "survey"):
+        monkeypatch.setattr(f"auditor.drift.{module}.MAX_PATCHES", 2)
+    for number in range(3):
+        line.fork({POOL: FORKED + f"\nX = {number}\n"}, f"own {number}")
+        assert ("the newest 2 of 3 own patches are listed" in line.drift().notes) is (number == 2)
+        line.repository.git("tag", "--delete", "v0.5.10")

@@ -152,8 +152,14 @@ def test_a_tag_that_the_fork_may_have_made_is_said_to_be_one(upstream):
         "v0.5.10.post1 stands on this branch alone; where the fork made that tag itself,"
         " compare with v0.5.10"
     )
+    # A branch that has its files and not its commit did not make it.
+    upstream.git("switch", "--quiet", "--create", "copy", "v0.5.10")
+    upstream.git("checkout", "--quiet", "v0.5.10.post1", "--", ROOT)
+    upstream.commit({}, "copied")
+    copied = Releases(open_fork(upstream.top), None).closest()
+    assert (copied.found[0].ref, copied.note) == ("v0.5.10.post1", "")
     # A later release that holds it was not made by the fork.
-    upstream.git("switch", "--quiet", "--create", "release/12")
+    upstream.git("switch", "--quiet", "--create", "release/12", "deploy")
     upstream.commit(files(100, 90, "b"), "later", "v0.5.12")
     assert not Releases(open_fork(upstream.top, "deploy"), None).closest().note
 
@@ -171,6 +177,11 @@ def test_what_a_build_writes_does_not_count(upstream):
     fork = fork_of(upstream, "v0.5.10", {f"{ROOT}/_version.py": "version = '9'\n"})
     best = Releases(fork, None).closest().found[0]
     assert (best.ref, best.equal) == ("v0.5.10", best.total)
+    # Nor where a release has it in its tree.
+    upstream.git("switch", "--quiet", "--detach", "v0.5.10")
+    upstream.commit({f"{ROOT}/_version.py": "version = '10'\n"}, "built", "v0.5.10.post1")
+    totals = {told.ref: told.total for told in Releases(fork, None).closest().found}
+    assert totals["v0.5.10.post1"] == totals["v0.5.10"]
 
 
 def test_without_tags_or_wheels_there_is_nothing_to_name(upstream, tmp_path):
@@ -368,8 +379,21 @@ def test_a_dist_info_names_what_is_not_at_hand(tmp_path, cache):
     )
     told = mismatch(fork, "pypi:0.5.12", cache, related=False)
     assert told.endswith("compare with --upstream pypi:0.5.11.post1")
+    # Files that are those of a release at hand are believed before it.
+    other = open_fork(install(tmp_path / "other", NEW, sglang="0.5.11"))
+    assert "--upstream pypi:0.5.12, the closest" in Releases(other, cache).advice()
+    assert not mismatch(other, "pypi:0.5.12", cache, related=False)
     wheel(cache, "0.5.11", half_way)
     assert not mismatch(fork, "pypi:0.5.11", cache, related=False)
+
+
+@pytest.mark.parametrize("version", ["0.5.13rc1", "0.5.13.dev12", "0.5.11+local"])
+def test_a_dist_info_of_no_release_names_none(tmp_path, cache, version):
+    half_way = files(50, 30, "c", "sglang")
+    fork = open_fork(install(tmp_path / "env", half_way, sglang=version))
+    releases = Releases(fork, cache)
+    assert releases.claimed is None
+    assert releases.closest().note == f"the dist-info beside the package says sglang {version}"
 
 
 def test_only_a_dist_info_that_lists_the_package_speaks_for_it(tmp_path, cache):

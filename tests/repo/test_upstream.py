@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from auditor.repo.lineage import version_tags
-from auditor.repo.snapshot import open_fork, open_reference
+from auditor.repo.snapshot import Snapshot, open_fork, open_reference
 from auditor.repo.upstream import own_count, upstream_refs
 
 POOL = "python/sglang/srt/pool.py"
@@ -63,6 +63,11 @@ def test_tag_of_the_forks_own_on_top_of_the_given_upstream(repository):
     assert "refs/tags/v0.5.10.post1" not in refs(repository, "v0.5.10")
     assert own(repository, "v0.5.10") == 2
     assert own(repository, "v0.5.10", "v0.5.10.post1") == 1
+    # The same where upstream is given as the release of the index that has this tag.
+    fork = open_fork(repository.top)
+    files = Snapshot.from_sources({"sglang/a.py": ""}).files
+    release = Snapshot("upstream", "pypi:0.5.10", "release", files)
+    assert "refs/tags/v0.5.10.post1" not in upstream_refs(fork, release)
     # As the base of a fork that is held against another release it is taken for upstream's.
     assert "refs/tags/v0.5.10.post1" in refs(repository, "v0.5.9", "deploy~2")
     # A release that holds it shows that it is upstream's.
