@@ -236,6 +236,10 @@ def _areas(files: Iterable[FileChange]) -> list[Area]:
 def _in_short(finding: Finding) -> str:
     """Whether this deployment runs the code of a finding, in few words; its card has them all."""
     ours = finding.deployment
+    if ours is not None and ours.state == "no-launch":
+        flags = [c.text for way in ours.conditions[:1] for c in way if c.kind == "flag"]
+        whole = len(ours.conditions) == 1 and len(flags) == len(ours.conditions[0])
+        return f"runs with {' '.join(flags)}{'' if whole else ' …'}" if flags else ""
     if ours is None or ours.state != "on" or not ours.turned_on:
         return deployment(finding).split("; ")[0]
     first, *others = ours.turned_on

@@ -19,7 +19,7 @@ from auditor.model import (
     Suppression,
 )
 
-from .incidents import ARGS, ON, SCRIPT, hostile, launch, many, on_fire
+from .incidents import ARGS, LAYERS, ON, SCRIPT, TIER, hostile, launch, many, on_fire
 from .pages import (
     Page,
     assert_links_lead_to_rows,
@@ -186,6 +186,13 @@ def test_what_helps_several_causes_is_said_once():
     [
         (Deployment("on"), "every launch here runs it"),
         (Deployment("off"), "no launch here turns it on"),
+        (Deployment("no-launch", ((TIER,),)), "runs with --enable-hierarchical-cache What"),
+        (
+            Deployment("no-launch", ((TIER, LAYERS),)),
+            "runs with --enable-hierarchical-cache …",
+        ),
+        (Deployment("no-launch", ((TIER,), (LAYERS,))), "runs with --enable-hierarchical-cache …"),
+        (Deployment("no-launch", ((LAYERS,),)), "What fails the run"),
         (Deployment("undecided", reason="$A is not known"), "undecided: $A is not known"),
         (
             msgspec.structs.replace(ON, turned_on=ON.turned_on * 3),
@@ -199,7 +206,7 @@ def test_the_list_of_causes_says_in_few_words_where_they_run(ours, told):
 
 
 def test_without_a_deployment_nothing_is_said_of_one():
-    assert "in this deployment" not in page_of(full_report())
+    assert "runs here" not in page_of(full_report())
     assert "Until it is fixed" not in page_of(full_report())
 
 
