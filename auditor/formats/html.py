@@ -239,7 +239,7 @@ def _in_short(finding: Finding) -> str:
     if ours is not None and ours.state == "no-launch":
         flags = [c.text for way in ours.conditions[:1] for c in way if c.kind == "flag"]
         whole = len(ours.conditions) == 1 and len(flags) == len(ours.conditions[0])
-        return f"runs with {' '.join(flags)}{'' if whole else ' …'}" if flags else ""
+        return f"with {' '.join(flags)}{'' if whole else ' …'}" if flags else ""
     if ours is None or ours.state != "on" or not ours.turned_on:
         return deployment(finding).split("; ")[0]
     first, *others = ours.turned_on

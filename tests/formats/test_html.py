@@ -186,12 +186,12 @@ def test_what_helps_several_causes_is_said_once():
     [
         (Deployment("on"), "every launch here runs it"),
         (Deployment("off"), "no launch here turns it on"),
-        (Deployment("no-launch", ((TIER,),)), "runs with --enable-hierarchical-cache What"),
+        (Deployment("no-launch", ((TIER,),)), "with --enable-hierarchical-cache What"),
         (
             Deployment("no-launch", ((TIER, LAYERS),)),
-            "runs with --enable-hierarchical-cache …",
+            "with --enable-hierarchical-cache …",
         ),
-        (Deployment("no-launch", ((TIER,), (LAYERS,))), "runs with --enable-hierarchical-cache …"),
+        (Deployment("no-launch", ((TIER,), (LAYERS,))), "with --enable-hierarchical-cache …"),
         (Deployment("no-launch", ((LAYERS,),)), "What fails the run"),
         (Deployment("undecided", reason="$A is not known"), "undecided: $A is not known"),
         (
