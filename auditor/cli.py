@@ -568,7 +568,7 @@ def demo(context: click.Context, /, folder: Path | None, **_: object) -> int:
             f"The fork of this demo is kept; try next:\n"
             f"  cd {shlex.quote(str(made.fork))}\n"
             f"  audit --upstream {made.upstream} --origin introduced,regressed\n"
-            "  audit explain FINGERPRINT     a finding with its source lines (last line of each)\n"
+            "  audit explain FINGERPRINT     a finding with its source lines (the number of each)\n"
             "  audit explain gate-bypassed   what a rule looks for, and why\n"
             "  git log --oneline --graph --all"
         )
@@ -697,14 +697,15 @@ def _all_rules(settings: Settings) -> tuple[Rule, ...]:
 def _screen(settings: Settings) -> Screen:
     import shutil
 
-    from auditor.formats.text import Screen
+    from auditor.formats.text import Screen, can_draw
 
     terminal = sys.stdout.isatty()
     colour = settings.color
     if colour is None:
         colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     width = max(40, shutil.get_terminal_size().columns) if terminal else _PIPED_WIDTH
-    return Screen(width, colour, settings.verbose, settings.quiet)
+    encoding = sys.stdout.encoding or "ascii"
+    return Screen(width, colour, settings.verbose, settings.quiet, ascii=not can_draw(encoding))
 
 
 def _cache() -> Path:

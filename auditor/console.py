@@ -15,6 +15,43 @@ if TYPE_CHECKING:
     from auditor.config import Settings
 
 
+_DOES = {
+    "open": "opening the fork and what it is held against",
+    "recall": "looking for an earlier result",
+    "serve": "reading serve scripts",
+    "drift": "looking for what the fork misses",
+}
+_STEPS = {
+    "read": "reading tree",
+    "analyse": "following reads and waits in tree",
+    "releases": "judging release",
+}
+_COUNTS = {
+    "scout": ("searching", "file", "for what waits"),
+    "judge": ("holding", "reader", "against the siblings"),
+    "origin": ("asking the other trees about", "finding", ""),
+    "compare": ("comparing", "file", "with upstream's"),
+    "accept": ("matching", "finding", "with suppressions and the baseline"),
+    "fixed where": ("looking for the release that fixed", "finding", ""),
+    "cut out": ("taking source lines for", "finding", ""),
+    "follow": ("following findings through", "release", ""),
+    "commits": ("looking for the commit that ended", "finding", ""),
+}
+"""What each stage does, in words of a user."""
+
+
+def stage_line(stage: str, done: int, total: int) -> str:
+    """What a stage does to how much, or at which of its steps it is."""
+    from auditor.formats.text import count
+
+    if stage in _STEPS:
+        return f"{_STEPS[stage]} {min(done + 1, total):,} of {total:,}"
+    if stage in _COUNTS:
+        before, noun, after = _COUNTS[stage]
+        return f"{before} {count(total, noun)} {after}".rstrip()
+    return _DOES.get(stage, stage)
+
+
 def save(file: Path, text: str) -> None:
     """Writes a file that was asked for; raises UsageProblem where that cannot be done."""
     try:
@@ -113,8 +150,8 @@ class Progress:
         return self
 
     def __call__(self, stage: str, done: int, total: int) -> None:
-        """Says how far a stage has come; ``total`` 0 where that is not known."""
-        line = f"{stage} {done * 100 // total:3d} %" if total else stage
+        """Says what a stage does to how much; of steps, which one of ``total`` it is at."""
+        line = stage_line(stage, done, total)
         if self.shown and line != self.line:
             self.line = line
             sys.stderr.write(f"\r\x1b[2K{line[:78]}")

@@ -145,7 +145,7 @@ def run(
         read = zip(snapshots, sides.sources, strict=True)
         trees = [(snapshot, sources) for snapshot, sources in read if snapshot.side != "base"]
         served = _served(_scripts(request), rules, trees, around, request.cache, alone=alone)
-    with clock.stage("compare"):
+    with clock.stage("compare", 0, len(sides.sources[0])):
         compared, unread = comparison.result()
         changes = msgspec.structs.replace(
             compared,
@@ -155,16 +155,16 @@ def run(
             history_note=past.note,
         )
     skipped = {*outcome.skipped, *unread, *_unread(snapshots), *served.skipped}
-    with clock.stage("accept"):
+    findings = (*outcome.findings, *served.findings)
+    with clock.stage("accept", 0, len(findings)):
         trees = list(zip(snapshots, sides.sources, strict=True))
         scope = _scope(trees, rules, around, request.serve, served, skipped)
-        findings = (*outcome.findings, *served.findings)
         accepted = acceptance.accept(findings, wanted, book, scope)
         shown, hidden = _filter(accepted.findings, request, scope, since)
-    with clock.stage("fixed where"):
+    with clock.stage("fixed where", 0, len(shown)):
         whole = _whole(fork, book, request.cache, alone)
         shown = endings.of_findings(shown, fork, upstream, targets, book, request.cache, whole)
-    with clock.stage("cut out"):
+    with clock.stage("cut out", 0, len(shown)):
         lines = excerpts.excerpts(shown, trees, scope.read)
     skipped |= {*accepted.skipped}
     return Report(
@@ -231,7 +231,7 @@ def run_serve(
     if not served.launches and not tables:
         undecided = ("no start of a server was found", *undecided)
     skipped = {*served.skipped, *noted, *_unread((fork, *others))}
-    with clock.stage("accept"):
+    with clock.stage("accept", 0, len(served.findings)):
         scope = _scope(trees, rules, around, request.serve, served, skipped)
         accepted = acceptance.accept(served.findings, wanted, book, scope)
         shown, hidden = _filter(accepted.findings, request, scope, since)
@@ -290,14 +290,14 @@ def run_history(
     def wanted(finding: Finding) -> bool:
         return finding.rule in rules
 
-    with clock.stage("follow"):
+    with clock.stage("follow", 0, len(verdicts)):
         lives = timeline.lifetimes(verdicts, wanted, lowest)
         every = timeline.lifetimes(verdicts, wanted, "low")
     repository = around.repository
     commits = {v.info.ref: v.info.commit for v in verdicts if v.info.commit is not None}
     folders = {v.folder for v in verdicts if v.info.commit is not None}
     if repository is not None and commits:
-        with clock.stage("commits"):
+        with clock.stage("commits", 0, len(lives)):
             if len(folders) == 1:
                 [folder] = folders
                 extracted = {v.info.ref: v.files for v in verdicts}
@@ -684,7 +684,7 @@ def _judge(
     hits: list[tuple[Rule, Hit]] = []
     checked: list[Checked] = []
     rules = [rule for rule in rules if rule.check in CHECKS]
-    with clock.stage("judge"):
+    with clock.stage("judge", 0, len(fork.readings.readings)):
         norms = {name: CHECKS[name].learn(views) for name in sorted({r.check for r in rules})}
         workings.views, workings.norms = views, norms
         elsewhere = Beside(lambda: defects(rules, norms, others), alone=alone)
@@ -700,7 +700,7 @@ def _judge(
     def report_path(side: Side, path: str) -> str:
         return snapshots[side].report_path(path) if side in snapshots else path
 
-    with clock.stage("origin"):
+    with clock.stage("origin", 0, len(hits)):
         unread = [*sides.skipped, *_unread(sides.snapshots)]
         witnesses = Witnesses(others, elsewhere.result(), unread, report_path)
         findings = triage(hits, lambda _, hit: origin_of(*witnesses(hit)), report_path)

@@ -62,7 +62,7 @@ class Sides:
             Scout(sources, self.vocabulary, self._facts(snapshot, sources), self.scans, derived)
             for snapshot, sources in zip(self.snapshots, self.sources, strict=True)
         ]
-        with self.stage("scout", 0, 1):
+        with self.stage("scout", 0, sum(map(len, self.sources))):
             self._read_ahead()
             shared = _merged(scout.find_gates() for scout in scouts)
             shared = _merged(scout.find_families(shared) for scout in scouts)

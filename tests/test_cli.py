@@ -3,6 +3,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pytest
 from formats.sample import finding, full_report, report
 
 import auditor
-from auditor import cli, config, formats, model, pipeline
+from auditor import cli, config, console, formats, model, pipeline
 from auditor.errors import UsageProblem
 from auditor.formats.json import load
 from auditor.model import Report, Skipped
@@ -323,7 +324,7 @@ from formats.sample import full_report
 from auditor import cli, pipeline
 
 def run(request, progress, workings):
-    progress("extract", 1, 2)
+    progress("releases", 1, 2)
     return full_report()
 
 pipeline.run = run
@@ -334,12 +335,14 @@ sys.exit(cli.main({arguments!r}))
 def test_on_a_terminal_there_is_colour_progress_and_its_width(tmp_path: Path) -> None:
     status, output = on_terminal(STAND_IN.format(arguments=[]), tmp_path, columns=72)
     assert status == 1
-    assert output.startswith("\r\x1b[2Kextract  50 %\r\x1b[2K\x1b[1;31m4 findings at or above")
+    assert output.startswith(
+        "\r\x1b[2Kjudging release 2 of 2\r\x1b[2K\x1b[1;31m4 findings at or above"
+    )
     messages = [line for line in output.split("\n") if line.startswith("  reads index_k")]
     assert messages
     assert {len(line) for line in messages} <= set(range(60, 73))
     status, quiet = on_terminal(STAND_IN.format(arguments=["-q"]), tmp_path)
-    assert "extract" not in quiet
+    assert "judging" not in quiet
     _, plain = on_terminal(STAND_IN.format(arguments=["-q"]), tmp_path, NO_COLOR="1")
     assert "\x1b" not in plain
 
@@ -423,8 +426,8 @@ def test_the_way_to_more_works_from_where_the_user_stands(
     audited.report = report(finding(fingerprint="3f2a9c0000000000"))
     monkeypatch.chdir(fork.parent)
     cli.main(["-C", "fork", "--upstream", "v0.5.17"])
-    assert "audit -C fork explain 3f2a9c0000000000" in capsys.readouterr().out
-    assert cli.main(["-C", "fork", "explain", "3f2a9c0000000000"]) == 0
+    assert "audit -C fork explain 3f2a9c00\n" in capsys.readouterr().out
+    assert cli.main(["-C", "fork", "explain", "3f2a9c00"]) == 0
 
 
 def test_a_finding_of_a_report_that_came_from_elsewhere_is_explained(
@@ -500,3 +503,42 @@ def test_python_dash_m(tmp_path: Path) -> None:
         check=True,
     )
     assert process.stdout.startswith("audit, version ")
+
+
+@pytest.mark.parametrize(("encoding", "plain"), [("utf-8", False), ("ascii", True)])
+def test_a_stream_that_cannot_draw_gets_what_it_can(
+    encoding: str, plain: bool, tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "auditor", "explain", "ungated-buffer-read"],
+        env={**os.environ, "PYTHONIOENCODING": encoding, "XDG_CACHE_HOME": str(tmp_path)},
+        capture_output=True,
+        check=True,
+    )
+    first = done.stdout.decode(encoding).splitlines()[0]
+    separator = "-" if plain else "·"
+    assert first == f"ungated-buffer-read {separator} high {separator} sync"
+
+
+@pytest.mark.parametrize(
+    ("stage", "done", "total", "line"),
+    [
+        ("scout", 0, 4719, "searching 4,719 files for what waits"),
+        ("releases", 4, 12, "judging release 5 of 12"),
+        ("releases", 12, 12, "judging release 12 of 12"),
+        ("cut out", 0, 1, "taking source lines for 1 finding"),
+        ("a stage of no words", 0, 1, "a stage of no words"),
+    ],
+)
+def test_progress_says_what_is_done_to_how_much(
+    stage: str, done: int, total: int, line: str
+) -> None:
+    assert console.stage_line(stage, done, total) == line
+
+
+def test_every_stage_of_the_pipeline_has_its_words() -> None:
+    root = Path(cli.__file__).parent
+    texts = [(root / name).read_text() for name in ("pipeline.py", "views.py")]
+    stages = {name for text in texts for name in re.findall(r'stage\("([^"]+)"', text)}
+    assert len(stages) > 10
+    assert all(console.stage_line(stage, 0, 2) != stage for stage in stages)

@@ -260,3 +260,57 @@ def test_the_short_suffix_is_no_page(tmp_path: Path) -> None:
 def test_folders_without_rules(tmp_path: Path) -> None:
     assert "there is no such folder" in complaint(tmp_path / "absent")
     assert "holds no rules" in complaint(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("effect", "is_one"),
+    [
+        ("nothing yet", True),
+        ("x" * 48, True),
+        ("x" * 49, False),
+        ("ends as a sentence.", False),
+        (" begins with a space", False),
+        ("", False),
+    ],
+)
+def test_an_effect_is_a_clause_that_fits_beside_a_finding(
+    tmp_path: Path, effect: str, is_one: bool
+) -> None:
+    write(tmp_path, "sync/own-rule.yaml", PAGE.replace("nothing happens", f'"{effect}"'))
+    if is_one:
+        assert rulebook.load([tmp_path]).rule("own-rule").effect == effect
+    else:
+        assert "at `effect`" in complaint(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("production", "means"),
+    [
+        ("it stops.", "It stops."),
+        ("it stops. It\n  does not go on.", "It stops. It does not go on."),
+        ("it takes 0.5 s, e.g. more. Then it stops.", "It takes 0.5 s, e.g. more. Then it stops."),
+        (f"it stops. {'Very ' * 40}long.", "It stops."),
+        ("`a` is ignored. `b` holds.", "`a` is ignored. `b` holds."),
+    ],
+)
+def test_what_a_rule_means_is_the_beginning_of_what_it_says_of_production(
+    tmp_path: Path, production: str, means: str
+) -> None:
+    why = f"why: |\n  Because.\n\n  In production: {production}\n\n  More."
+    write(tmp_path, "sync/own-rule.yaml", PAGE.replace('why: "In production: it stops."', why))
+    assert rulebook.load([tmp_path]).rule("own-rule").means == means
+
+
+@pytest.mark.parametrize(
+    ("why", "told"),
+    [
+        ("because", "has no paragraph that begins with 'In production:'"),
+        (f"In production: {'very ' * 40}long.", "its first sentence is longer than 160 characters"),
+    ],
+)
+def test_a_page_that_does_not_say_what_it_means_is_refused(
+    tmp_path: Path, why: str, told: str
+) -> None:
+    write(tmp_path, "sync/own-rule.yaml", PAGE.replace("In production: it stops.", why))
+    assert told in complaint(tmp_path)
+    assert "why" in complaint(tmp_path)

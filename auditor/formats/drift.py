@@ -21,7 +21,7 @@ from auditor.formats.drift_words import (
     seen_at,
     shorten,
 )
-from auditor.formats.text import Paint, Screen, wrap, wrap_phrases
+from auditor.formats.text import Paint, Screen, finished, wrap, wrap_phrases
 from auditor.model import SEVERITIES, Location
 
 NAMES = ("table", "json", "markdown", "html")
@@ -47,7 +47,7 @@ def render(form: str, standing: Standing, screen: Screen) -> str:
         from auditor.formats.drift_html import render as render_html
 
         return render_html(standing)
-    return "\n".join(_Page(standing, screen).lines()) + "\n"
+    return finished(_Page(standing, screen).lines(), screen)
 
 
 class _Page:

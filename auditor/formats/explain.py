@@ -8,18 +8,21 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 from tabulate import tabulate
 
 from auditor.errors import UsageProblem
 from auditor.formats.json import FindingRecord
-from auditor.formats.text import Paint, Screen, count, printable, scrub, wrap
-from auditor.model import SEVERITIES, BaselineEntry
+from auditor.formats.order import runs
+from auditor.formats.text import Paint, Screen, count, finished, printable, scrub, wrap
+from auditor.model import SEVERITIES, BaselineEntry, Deployment
 from auditor.rulebook import Example, Rule
 
 _PROSE = 100
-_SIBLINGS = 2
-_BEFORE, _AFTER = 3, 1  # lines of context
+_BEFORE, _AFTER = 3, 1  # lines of context where there is no function, and behind a place
 _LONGEST_READ = 12  # lines shown of one place
+_LONGEST = 24  # lines shown of one function: its head and what leads to the place
+_HEAD = 6
 _LARGEST_FILE = 8 * 2**20
 
 _FINGERPRINT = re.compile(r"[0-9a-f]{6,}(?:[^0-9a-f].*)?", re.DOTALL)
@@ -47,7 +50,7 @@ def pick(findings: Sequence[FindingRecord], fingerprint: str) -> FindingRecord:
 
 def rule_page(rule: Rule, screen: Screen) -> str:
     """All that is known of a rule, ending in a newline."""
-    return "\n".join(_rule_lines(rule, Paint(screen.colour), min(screen.width, _PROSE))) + "\n"
+    return finished(_rule_lines(rule, Paint(screen.colour), min(screen.width, _PROSE)), screen)
 
 
 def rule_table(rules: Sequence[Rule], screen: Screen) -> str:
@@ -65,7 +68,7 @@ def rule_table(rules: Sequence[Rule], screen: Screen) -> str:
     others = max(6, ids) + 2 + 10 + 2 + max(10, categories) + 2
     widths = [None, None, None, max(20, screen.width - others)]
     table = tabulate(rows, headers, tablefmt="plain", disable_numparse=True, maxcolwidths=widths)
-    return "\n".join(line.rstrip() for line in table.split("\n")) + "\n"
+    return finished((line.rstrip() for line in table.split("\n")), screen)
 
 
 def baseline_table(entries: Sequence[BaselineEntry], screen: Screen) -> str:
@@ -78,7 +81,7 @@ def baseline_table(entries: Sequence[BaselineEntry], screen: Screen) -> str:
             [paint.bold(printable(entry.rule)), printable(entry.fingerprint), printable(place)]
         )
     lines = [tabulate(rows, tablefmt="plain", disable_numparse=True)] if rows else []
-    return "\n".join((*lines, f"{count(len(rows), 'finding')} accepted")) + "\n"
+    return finished((*lines, f"{count(len(rows), 'finding')} accepted"), screen)
 
 
 def rules_json(rules: Sequence[Rule]) -> str:
@@ -98,12 +101,13 @@ def rules_json(rules: Sequence[Rule]) -> str:
 
 
 def finding_page(finding: FindingRecord, roots: Sequence[Path], screen: Screen) -> str:
-    """The whole evidence of a finding, with the source lines of the read and of two siblings.
+    """The whole evidence of a finding, with the lines of the read and of every sibling's wait.
 
+    Functions are shown from their ``def`` on, long ones without their middle.
     Lines come from the first of ``roots`` (where the fork may lie now) that has the file; a line
     that is gone, has moved out of its function, or lies in another tree is named and not shown.
     """
-    return "\n".join(_finding_lines(scrub(finding), finding, roots, screen)) + "\n"
+    return finished(_finding_lines(scrub(finding), finding, roots, screen), screen)
 
 
 def _rule_lines(rule: Rule, paint: Paint, width: int) -> Iterator[str]:
@@ -164,6 +168,9 @@ def _finding_lines(
     yield ""
     fixed = f", fixed in {finding['fixed_in']}" if finding["fixed_in"] else ""
     facts = [
+        ("effect", finding.get("effect", "")),
+        ("means", finding.get("means", "")),
+        ("runs", _runs(finding)),
         ("origin", _because(finding["origin"] + fixed, finding["origin_reason"])),
         ("reach", _because(finding["reach"], finding["reach_reason"])),
         ("cause", finding["cause"]),
@@ -178,21 +185,24 @@ def _finding_lines(
             yield from lines[1:]
     yield from ("", paint.bold("The setting" if finding["category"] == "serve" else "The read"))
     end = max(raw["line"], min(raw["end_line"], raw["line"] + _LONGEST_READ - 1))
-    yield from _source(_Place(raw["path"], raw["symbol"], raw["line"], end), roots, paint)
+    read = list(_source(_Place(raw["path"], raw["symbol"], raw["line"], end), roots, paint))
+    yield from read
+    absent = set(read if len(read) == 1 else ())
     shown = finding["evidence"]
     if shown:
         yield from ("", paint.bold(f"Evidence · {len(shown)}"))
-    siblings = 0
     for entry, saved in zip(shown, raw["evidence"], strict=True):
         owner = "" if entry["side"] == "fork" else f" ({entry['side']})"
         symbol = f" {entry['symbol']}" if entry["symbol"] else ""
         note = f" — {entry['note']}" if entry["note"] else ""
         place = f"{entry['path']}:{entry['line']}{owner}{symbol}{note}"
         yield from wrap(place, width, "  ", "    ")
-        if siblings < _SIBLINGS and entry["side"] == "fork":
-            siblings += 1
+        if entry["side"] == "fork":
             line = saved["line"]
-            yield from _source(_Place(saved["path"], saved["symbol"], line, line), roots, paint)
+            drawn = list(_source(_Place(saved["path"], saved["symbol"], line, line), roots, paint))
+            # Why there is no source is said once.
+            yield from (row for row in drawn if row not in absent)
+            absent.update(drawn if len(drawn) == 1 else ())
     yield ""
     if finding["disposition"] == "active" and finding["applicability"] != "display":
         unsafe = "" if finding["applicability"] == "safe" else " --unsafe"
@@ -216,14 +226,21 @@ def _source(place: _Place, roots: Sequence[Path], paint: Paint) -> Iterator[str]
     lines, problem = _read(place.path, roots)
     if not problem and place.end > len(lines):
         problem = f"the file now ends at line {len(lines)}; it has changed since the report"
-    if not problem and not _belongs(lines, place):
+    start = None if problem else _start(lines, place)
+    if not problem and start is None:
         problem = f"line {place.line} is no longer in {printable(place.symbol)}; the file has"
         problem += " changed since the report"
-    if problem:
+    if start is None:
         yield f"    {paint.dim(f'(no source: {problem})')}"
         return
-    last = min(place.end + _AFTER, len(lines))
-    for number in range(max(1, place.line - _BEFORE), last + 1):
+    numbers = list(range(start, min(place.end + _AFTER, len(lines)) + 1))
+    left = len(numbers) - _LONGEST
+    told = count(left, "line")
+    for at, number in enumerate(numbers):
+        if left > 0 and at == _HEAD:
+            yield f"    {paint.dim(f'    …  {told} left out')}"
+        if left > 0 and _HEAD <= at < _HEAD + left:
+            continue
         text = printable(lines[number - 1].expandtabs(4))
         if place.line <= number <= place.end:
             yield paint.bold(f"  > {number:>5}  {text}".rstrip())
@@ -249,26 +266,31 @@ def _read(path: str, roots: Sequence[Path]) -> tuple[list[str], str]:
     return [], problem
 
 
-def _belongs(lines: Sequence[str], place: _Place) -> bool:
-    """Whether the line is still within the function or class that the report names.
+def _start(lines: Sequence[str], place: _Place) -> int | None:
+    """The line to begin with: that of the definition that the report names; None if it is gone.
 
     Told by indentation alone, since the file may be anything by now: the nearest definitions
     above with ever less indentation are the ones around a line.
     """
     name = place.symbol.rpartition(".")[2]
     if not name:
-        return True
+        return max(1, place.line - _BEFORE)
     at = place.line - 1
     while lines[at].lstrip().startswith("@") and at + 1 < len(lines):
         at += 1
     own = _DEFINITION.match(lines[at])
     if own and own[2] == name:
-        return True
+        return place.line
     indent = len(lines[at]) - len(lines[at].lstrip())
-    for line in reversed(lines[:at]):
-        definition = _DEFINITION.match(line)
+    for number in range(at, 0, -1):
+        definition = _DEFINITION.match(lines[number - 1])
         if definition and len(definition[1]) < indent:
             if definition[2] == name:
-                return True
+                return number
             indent = len(definition[1])
-    return False
+    return None
+
+
+def _runs(finding: FindingRecord) -> str:
+    known = finding.get("deployment")
+    return runs(msgspec.convert(known, Deployment)) if known else ""

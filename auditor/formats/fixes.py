@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from auditor.formats.text import Paint, Screen, count, scrub, wrap, wrap_phrases
+from auditor.formats.text import Paint, Screen, count, finished, scrub, wrap, wrap_phrases
 from auditor.model import Finding, Fix
 
 _PROSE = 110
@@ -26,7 +26,7 @@ def page(fixes: Sequence[Fix], revealed: Sequence[Finding], screen: Screen, *, d
     lines = list(_lines([scrub(fix) for fix in fixes], screen, dry))
     if not screen.quiet:
         lines += _revealed([scrub(finding) for finding in revealed])
-    return "\n".join(lines) + "\n"
+    return finished(lines, screen)
 
 
 def _lines(fixes: Sequence[Fix], screen: Screen, dry: bool) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from auditor.formats.order import origin, rank
+from auditor.formats.order import deployment, origin, rank
 from auditor.formats.text import count, printable
 from auditor.formats.verdict import Verdict
 from auditor.model import Finding, Report, Severity
@@ -58,7 +58,8 @@ def _annotation(kind: str, finding: Finding) -> str:
         properties["col"] = str(where.column)
     properties["title"] = f"{finding.rule} ({finding.severity}, {origin(finding)})"
     told = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
-    lines = [hit.message, f"To do: {hit.fix}" if hit.fix else "", f"audit {finding.fingerprint}"]
+    lines = [hit.message, finding.means, deployment(finding)]
+    lines += [f"To do: {hit.fix}" if hit.fix else "", f"audit {finding.fingerprint}"]
     return f"::{kind} {told}::" + "%0A".join(_data(line) for line in lines if line)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from xml.etree import ElementTree as ET
 
-from auditor.formats.order import origin, rank
+from auditor.formats.order import deployment, origin, rank
 from auditor.formats.text import printable
 from auditor.formats.verdict import Verdict
 from auditor.model import CATEGORIES, Checked, Finding, Report
@@ -66,8 +66,10 @@ def _finding(finding: Finding, fails: bool, bar: str) -> ET.Element:
         return case
     failure = ET.SubElement(case, "failure", message=printable(hit.message), type=finding.severity)
     evidence = [f"{e.path}:{e.line} ({e.side}) {e.symbol} — {e.note}" for e in hit.evidence]
-    told = [f"{name} · {hit.confidence} confidence · {origin(finding)}", hit.message, *evidence]
-    failure.text = _lines([*told, f"To do: {hit.fix}", f"audit explain {finding.fingerprint}"])
+    told = [f"{name} · {hit.confidence} confidence · {origin(finding)}", hit.message]
+    told += [finding.means, deployment(finding), *evidence]
+    told += [f"To do: {hit.fix}", f"audit explain {finding.fingerprint}"]
+    failure.text = _lines(filter(None, told))
     return case
 
 

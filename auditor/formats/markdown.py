@@ -5,15 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from auditor.formats.order import HOW_TO_SHOW, origin, rank
+from auditor.formats.order import HOW_TO_SHOW, deployment, origin, rank
 from auditor.formats.text import printable
 from auditor.formats.verdict import Verdict
-from auditor.model import Finding, Report, SideInfo, Skipped
+from auditor.model import Finding, Origin, Report, SideInfo, Skipped
 
 # A comment holds 65,536 characters; a job summary 1 MiB.
 MOST_CHARACTERS = 65_000
 _LONGEST_CELL = 600
 _RESERVED = 300  # characters of the line on what is left out
+
+_TITLES: dict[Origin, str] = {
+    "introduced": "Of this fork and its deployment",
+    "regressed": "Of this fork and its deployment",
+    "unknown": "Of unknown origin",
+    "fixed-upstream": "Fixed upstream",
+    "inherited": "Inherited from upstream",
+}
+_LATER = "Came with upstream's later code"
 
 _MARKUP = re.compile(r"[\\`*_\[\]<>&|~$@#]|:(?=//)|(?<=[Ww]{3})\.|(?<=GH)-(?=\d)")
 # What GitHub looks for once the Markdown is rendered, to notify people and to refer to tickets; a
@@ -22,13 +31,14 @@ _REFERENCE = {"@": "&#64;&#8203;", "#": "&#35;&#8203;", "-": "&#45;&#8203;"}
 
 
 def render(report: Report, verdict: Verdict) -> str:
-    """The verdict, what is new, what was accepted, hidden and skipped; bounded in length."""
+    """The verdict, the findings by whose they are, and what was left out; bounded in length."""
     page = _Page()
     page.add([f"## audit: {prose(verdict.line())}", "", _sides(report)])
     active = sorted((f for f in report.findings if f.disposition == "active"), key=rank)
     accepted = sorted((f for f in report.findings if f.disposition != "active"), key=rank)
     table = ["| severity | where | what | origin |", "| --- | --- | --- | --- |"]
-    page.section("New findings", "new findings", map(_row, active), len(active), table)
+    for title, rows in _by_owner(active).items():
+        page.section(title, "findings", map(_row, rows), len(rows), table)
     page.section("Accepted", "accepted findings", map(_accepted, accepted), len(accepted))
     hidden = sum(report.hidden.values())
     page.section("Hidden", "kinds of hidden findings", _hidden(report), hidden)
@@ -115,12 +125,23 @@ def _side(side: SideInfo) -> str:
     return f"{name} {code(side.ref)}{commit}"
 
 
+def _by_owner(active: Sequence[Finding]) -> dict[str, list[Finding]]:
+    """The findings under headings that say who has to act, in the order of the headings."""
+    found: dict[str, list[Finding]] = {title: [] for title in _TITLES.values()}
+    for finding in active:
+        title = _LATER if finding.since_base else _TITLES[finding.origin]
+        found.setdefault(title, []).append(finding)
+    return {title: rows for title, rows in found.items() if rows}
+
+
 def _row(finding: Finding) -> str:
     hit, where = finding.hit, finding.hit.where
     place = code(f"{where.symbol.path}:{where.line}")
     if where.symbol.qualname:
         place += f"<br>{code(where.symbol.qualname)}"
     what = f"**{prose(finding.rule)}** {prose(hit.message, _LONGEST_CELL)}"
+    for more in (finding.means, deployment(finding)):
+        what += f"<br>{prose(more, _LONGEST_CELL)}" if more else ""
     if hit.fix:
         what += f"<br>To do: {prose(hit.fix, _LONGEST_CELL)}"
     reach = "" if hit.reach == "live" else f", reach {hit.reach}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from auditor.model import CONFIDENCES, SEVERITIES, Condition, Finding
+from auditor.model import CONFIDENCES, SEVERITIES, Condition, Deployment, Finding
 
 # This fork's own defects first, then those that a newer release would take away.
 _ORIGIN_ORDER = ("introduced", "regressed", "fixed-upstream", "unknown", "inherited")
@@ -71,9 +71,11 @@ def origin(finding: Finding) -> str:
 
 def deployment(finding: Finding) -> str:
     """Whether this deployment runs the code of a finding, in a line; empty where nothing tells."""
-    ours = finding.deployment
-    if ours is None:
-        return ""
+    return "" if finding.deployment is None else runs(finding.deployment)
+
+
+def runs(ours: Deployment) -> str:
+    """The same of a deployment alone."""
     needed = conditions(ours.conditions)
     match ours.state:
         case "on" if ours.turned_on:

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from auditor.formats.order import HOW_TO_SHOW, place, rank
+from auditor.formats.order import HOW_TO_SHOW, deployment, place, rank
 from auditor.formats.text import count, encodable, printable
 from auditor.formats.verdict import Verdict
 from auditor.model import (
@@ -218,6 +218,10 @@ class _Results:
                 "cause": hit.cause,
                 "fixedIn": finding.fixed_in,
                 "fix": hit.fix,
+                "sinceBase": finding.since_base,
+                "effect": finding.effect,
+                "means": finding.means,
+                "deployment": deployment(finding),
             },
         }
         if related:
@@ -346,7 +350,7 @@ def uri(path: str) -> str:
 
 def _message(finding: Finding, here: Sequence[Evidence], elsewhere: Sequence[Evidence]) -> str:
     """What is wrong and the evidence; code scanning shows one sentence where room is short."""
-    parts = [plain(finding.hit.message)]
+    parts = [plain(text) for text in (finding.hit.message, finding.means) if text]
     if here:
         links = [
             f"[{plain(piece.symbol or f'{piece.path}:{piece.line}')}]({number})"
@@ -359,6 +363,8 @@ def _message(finding: Finding, here: Sequence[Evidence], elsewhere: Sequence[Evi
         parts.append(plain(f"{told}: {piece.note}" if piece.note else told))
     if finding.origin_reason:
         parts.append(plain(f"Origin {finding.origin}: {finding.origin_reason}"))
+    if deployment(finding):
+        parts.append(plain(f"Here: {deployment(finding)}"))
     if finding.hit.fix:
         parts.append(plain(f"To do: {finding.hit.fix}"))
     return ". ".join(part.rstrip(".") for part in parts) + "."
@@ -389,7 +395,7 @@ def _rule(rule: Rule) -> Json:
         "id": rule.id,
         "name": "".join(word.capitalize() for word in rule.id.split("-"))[:_NAME],
         "shortDescription": {"text": rule.title[:_DESCRIPTION]},
-        "fullDescription": {"text": _paragraph(rule.why)[:_DESCRIPTION]},
+        "fullDescription": {"text": _described(rule)[:_DESCRIPTION]},
         "help": {"text": text, "markdown": markdown},
         "defaultConfiguration": {"level": level},
         "properties": {
@@ -403,9 +409,10 @@ def _rule(rule: Rule) -> Json:
     return descriptor
 
 
-def _paragraph(text: str) -> str:
-    """The first paragraph, on one line."""
-    return " ".join(text.strip().split("\n\n", 1)[0].split())
+def _described(rule: Rule) -> str:
+    """The first paragraph of why on one line, and what it means in production."""
+    first = " ".join(rule.why.strip().split("\n\n", 1)[0].split())
+    return f"{first} In production: {rule.means}" if rule.means else first
 
 
 def _unlisted(finding: Finding) -> Rule:

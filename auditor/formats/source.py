@@ -49,10 +49,10 @@ def rows(excerpt: Excerpt, room: int, before: int) -> list[Row]:
     while first < marked and not any(map(str.isalnum, excerpt.lines[first])):
         first += 1
     shown = [spread(line) for line in excerpt.lines[first : marked + 1]]
-    indents = [len(text) - len(text.lstrip(" ")) for text, _ in shown if text.strip()]
-    indent = min(indents, default=0)
     text, columns = shown[-1]
     start = columns[min(excerpt.column - 1, len(columns) - 1)]
+    indents = [len(text) - len(text.lstrip(" ")) for text, _ in shown if text.strip()]
+    indent = min([start, *indents])
     end = columns[min(excerpt.end_column - 1, len(columns) - 1)] if excerpt.end_column else 0
     end = end or columns[-1] - (len(text) - len(text.rstrip()))
     left = indent if start - indent < room - 1 else start - room // 2

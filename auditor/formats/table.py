@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
@@ -42,12 +43,14 @@ _PROSE = 110  # columns: longer lines of prose are hard to read
 _LABEL = 10  # columns of the labels beside a finding
 _AREAS = 6
 _WHOLE = 3  # causes that are shown with their source
+_SHORT = 8  # digits of a fingerprint
 _EVIDENCE = 3
 _ALSO = 2
 _LAUNCHES = 5
 _SKIPPED = 5
 _ACCEPTED = 50
 _SUPPRESSIONS = 50
+_HERE = {"on": "turned on here", "off": "not turned on here", "undecided": "undecided here"}
 _STALE = 20
 _PLACES = 3
 
@@ -57,11 +60,6 @@ def render(report: Report, verdict: Verdict, screen: Screen) -> str:
     # Lines of source are made harmless as they are drawn, so that carets stay under their place.
     plain = scrub(msgspec.structs.replace(report, excerpts={}))
     return finished(_Page(plain, report.excerpts, scrub(verdict), screen).lines(), screen)
-
-
-def short(fingerprint: str) -> str:
-    """As much of a fingerprint as `audit explain` needs to find it."""
-    return fingerprint[:8]
 
 
 class _Page:
@@ -79,6 +77,7 @@ class _Page:
         self.paint = Paint(screen.colour)
         self.prose = min(screen.width, _PROSE)
         self.told: set[str] = set()
+        self.starts = Counter(f.fingerprint[:_SHORT] for f in report.findings)
 
     def lines(self) -> Iterator[str]:
         if self.screen.quiet:
@@ -124,7 +123,7 @@ class _Page:
     def cause(self, finding: Finding) -> Iterator[str]:
         """Where it is, and what users of the server see: in one line, or in two."""
         severity, where = finding.severity, finding.hit.where
-        told = " · ".join(filter(None, (finding.effect, finding.rule, short(finding.fingerprint))))
+        told = " · ".join(filter(None, (finding.effect, finding.rule, self.short(finding))))
         place = f"{where.symbol.path}:{where.line} {where.symbol.qualname}".rstrip()
         whole = f"{place} · {told}"
         margin = " " * (3 + len(severity))
@@ -133,10 +132,15 @@ class _Page:
         else:
             lines = [margin + self.place(finding, len(margin))]
             lines += wrap_phrases(told, self.screen.width, margin)
-        if finding.deployment is not None and finding.deployment.state == "on":
+        if _state(finding) == "on":
             lines += wrap(_deployment(finding), self.screen.width, margin)
         yield f"  {self.paint.severity(severity, severity)} {lines[0].lstrip()}"
         yield from lines[1:]
+
+    def short(self, finding: Finding) -> str:
+        """As much of a fingerprint as `audit explain` needs to find it."""
+        start = finding.fingerprint[:_SHORT]
+        return start if self.starts[start] == 1 else finding.fingerprint
 
     def place(self, finding: Finding, margin: int) -> str:
         """The place and the symbol of a finding: where the path is long, it is the path's loss."""
@@ -203,23 +207,24 @@ class _Page:
             yield (line for group in rows[room:] for line in self.brief(group))
             whole += len(rows[:room])
             left += len(rows[room:])
-        yield self.more(left, bool(active))
+        if active:
+            yield self.more(left, active[0])
 
-    def more(self, left: int, found: bool) -> Iterator[str]:
+    def more(self, left: int, first: Finding) -> Iterator[str]:
         """How to see what is not shown of findings."""
-        page = f"{self.screen.command} explain FINGERPRINT"
+        page = f"{self.screen.command} explain {self.short(first)}"
+        told = f"All of a finding: {page}"
         if left:
-            told = f"In short: {count(left, 'cause')}; -v shows source and evidence of all, {page}"
-            yield from map(self.paint.dim, wrap(f"{told} of one", self.prose, "", "  "))
-        elif found:
-            yield from map(self.paint.dim, wrap(f"All of one: {page}", self.prose, "", "  "))
+            told = f"{count(left, 'cause')} in short; -v shows source and evidence of all, {page}"
+            told += " that of one"
+        yield from map(self.paint.dim, wrap(told, self.screen.width, "", "  "))
 
-    def heading(self, finding: Finding) -> Iterator[str]:
+    def heading(self, finding: Finding, here: str = "") -> Iterator[str]:
         hit = finding.hit
         facts = [finding.rule, _origin(finding)]
         if hit.reach != "live":
             facts.append("reach unknown" if hit.reach == "unknown" else hit.reach)
-        facts += [f"{hit.confidence} confidence", short(finding.fingerprint)]
+        facts += [*filter(None, [here]), f"{hit.confidence} confidence", self.short(finding)]
         first, *rest = wrap_phrases(" · ".join(facts), self.screen.width, "  ")
         first = first.replace(finding.rule, self.paint.severity(finding.severity, finding.rule), 1)
         if finding.origin in ("introduced", "regressed"):
@@ -229,12 +234,10 @@ class _Page:
     def brief(self, group: Sequence[Finding]) -> Iterator[str]:
         """A cause in few lines."""
         finding = group[0]
-        yield from self.heading(finding)
+        yield from self.heading(finding, _HERE.get(_state(finding), ""))
         yield f"    {self.paint.bold(self.place(finding, 4))}"
         more = f" (+{len(group) - 1} of this cause)" if len(group) > 1 else ""
         yield f"    {_cut(finding.hit.message, self.screen.width - 4 - len(more))}{more}"
-        if _deployment(finding):
-            yield from wrap(_deployment(finding), self.prose, "    ")
 
     def group(self, group: Sequence[Finding]) -> Iterator[str]:
         finding, hit = group[0], group[0].hit
@@ -247,9 +250,7 @@ class _Page:
         if _deployment(finding):
             yield from self.labelled("runs", [_deployment(finding)])
         if finding.deployment is not None and finding.deployment.mitigation:
-            yield from self.labelled(
-                "tonight", [f"until it is fixed: {finding.deployment.mitigation}"]
-            )
+            yield from self.labelled("until", [f"it is fixed: {finding.deployment.mitigation}"])
         if finding.origin_reason:
             yield from self.labelled("origin", [finding.origin_reason])
         if finding.fixed_by is not None:
@@ -305,6 +306,8 @@ class _Page:
         if siblings:
             told = f"+{count(len(siblings), 'more reader waits', 'more readers wait')}"
             told += f", as {siblings[0].symbol}" if len(siblings) == 1 else ""
+            sides = sorted({sibling.side for sibling in siblings})
+            told += "" if "fork" in sides else f" ({' and '.join(sides)})"
             yield from self.labelled("siblings", [told])
         listed = others if self.screen.verbose else others[:_EVIDENCE]
         lines = [_evidence(piece) for piece in listed]
@@ -398,8 +401,7 @@ class _Page:
         partly = [entry for entry in checked if entry.held != entry.total]
         told = f"In order · {len(whole)} of {len(checked)} checked"
         if not self.screen.verbose:
-            places = count(len({entry.path for entry in whole}), "file")
-            yield f"{self.paint.bold(told)} in {places}, see: -v or -o json"
+            yield f"{self.paint.bold(told)}, see: -v or -o json"
             return
         yield self.paint.bold(told)
         yield from self.checked_rows(whole)
@@ -472,6 +474,10 @@ class _Page:
         )
         for line in text.splitlines():
             yield (indent + line).rstrip()
+
+
+def _state(finding: Finding) -> str:
+    return "" if finding.deployment is None else finding.deployment.state
 
 
 def _cut(text: str, most: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from tabulate import tabulate
 
-from auditor.formats.text import Paint, Screen, scrub
+from auditor.formats.text import Paint, Screen, finished, scrub
 from auditor.tables.facts import EnvironmentName, Flag, ReasoningParser, Tables, ToolParser
 
 _CHOICES = 6
@@ -23,7 +23,7 @@ def render(tables: Tables, screen: Screen) -> str:
         )
         lines += [f"  {line}".rstrip() for line in text.split("\n") if rows]
         lines.append("")
-    return "\n".join(lines)
+    return finished(lines[:-1], screen)
 
 
 def _sections(tables: Tables) -> Iterator[tuple[str, Sequence[str], list[list[str]]]]:

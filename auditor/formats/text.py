@@ -88,6 +88,15 @@ def encodable(value: Any) -> Any:
     return value
 
 
+def can_draw(encoding: str) -> bool:
+    """Whether an encoding has the characters that pages are drawn with."""
+    try:
+        "".join(map(chr, _PLAIN)).encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
 def finished(lines: Iterable[str], screen: Screen) -> str:
     """The lines of a page as the text that is shown, ending in a newline."""
     text = "\n".join(lines) + "\n"

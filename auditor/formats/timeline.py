@@ -8,7 +8,16 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 from auditor.formats.json import Count, Line, RepairRecord, ToolRecord, repair_record, schema_of
-from auditor.formats.text import Paint, Screen, count, encodable, scrub, wrap, wrap_phrases
+from auditor.formats.text import (
+    Paint,
+    Screen,
+    count,
+    encodable,
+    finished,
+    scrub,
+    wrap,
+    wrap_phrases,
+)
 from auditor.model import Category, Confidence, Lifetime, Reach, Repair, Severity, Timeline
 
 SCHEMA = "audit-history/1"
@@ -104,7 +113,7 @@ def render(form: str, timeline: Timeline, status: Literal[0, 3], screen: Screen)
         return (
             json.dumps(encodable(_document(timeline, status)), ensure_ascii=False, indent=2) + "\n"
         )
-    return "\n".join(_lines(scrub(timeline), screen)) + "\n"
+    return finished(_lines(scrub(timeline), screen), screen)
 
 
 def commit_of(repair: Repair) -> str:

@@ -8,7 +8,18 @@ from typing import Any
 from auditor.formats import render
 from auditor.formats.text import Screen
 from auditor.formats.verdict import FailOn, decide
-from auditor.model import Checked, Evidence, Proposal, Replacement, Report, SideInfo, Skipped
+from auditor.model import (
+    Checked,
+    Deployment,
+    Evidence,
+    Excerpt,
+    Proposal,
+    Replacement,
+    Report,
+    SideInfo,
+    Skipped,
+    TurnedOn,
+)
 from auditor.rulebook import Rule
 
 from .sample import finding, report
@@ -35,7 +46,10 @@ def hostile_report() -> Report:
     other = Evidence(HOSTILE, 4, HOSTILE, HOSTILE, "upstream")
     told: dict[str, Any] = {"path": HOSTILE, "symbol": HOSTILE, "message": HOSTILE, "fix": HOSTILE}
     told |= {"origin_reason": HOSTILE, "reach_reason": HOSTILE, "cause": HOSTILE}
+    runs = Deployment("on", (), (TurnedOn(HOSTILE, 1, HOSTILE),), HOSTILE, HOSTILE)
+    told |= {"effect": HOSTILE, "means": HOSTILE, "since_base": HOSTILE, "deployment": runs}
     told |= {"fixed_in": HOSTILE, "evidence": (seen, other), "fingerprint": "ab" * 8}
+    lines = ("def read(self):", HOSTILE)
     return report(
         finding(**told, rule="gate-after-read"),
         finding(**told | {"fingerprint": "cd" * 8, "path": "\\.\\a b%20c.py"}, severity="low"),
@@ -55,6 +69,9 @@ def hostile_report() -> Report:
             "cd" * 8: Proposal("unsafe", HOSTILE, Replacement("a b.sh", 1, 2, 1, 3, "")),
         },
         configuration={"upstream": HOSTILE},
+        excerpts={
+            "ab" * 8: (Excerpt("read", "fork", HOSTILE, HOSTILE, 1, lines, 2, 9, 0, HOSTILE),)
+        },
     )
 
 

@@ -10,7 +10,9 @@ from auditor.model import (
     ChangeSet,
     Checked,
     Commit,
+    Deployment,
     Evidence,
+    Excerpt,
     FileChange,
     Finding,
     Hit,
@@ -21,6 +23,7 @@ from auditor.model import (
     SideInfo,
     Skipped,
     Symbol,
+    TurnedOn,
 )
 
 POOL = "python/sglang/srt/mem_cache/memory_pool.py"
@@ -56,6 +59,8 @@ def finding(**changes: Any) -> Finding:
             "fingerprint": "3f2a9c1d77aa0b51",
             "origin": "introduced",
             "origin_reason": "neither v0.5.17 nor the merge base has this method",
+            "effect": "garbled answers under load, no error",
+            "means": "Answers are garbled once requests hit the host tier.",
             **changes,
             "hit": Hit(
                 where=Location(
@@ -72,8 +77,30 @@ def finding(**changes: Any) -> Finding:
 
 def evidence(number: int) -> tuple[Evidence, ...]:
     return tuple(
-        Evidence(POOL, 1700 + 12 * n, f"NSATokenToKVPool.get_part_{n}", "waits, then reads")
+        Evidence(
+            POOL,
+            1700 + 12 * n,
+            f"NSATokenToKVPool.get_part_{n}",
+            "waits, then reads",
+            sibling=True,
+        )
         for n in range(number)
+    )
+
+
+def excerpts() -> tuple[Excerpt, ...]:
+    """The lines of the first finding of a full report: the read and its nearest sibling's wait."""
+    symbol = finding().hit.where.symbol.qualname
+    read = ("    def get_index_k_continuous(self, layer_id):", "        return self.k[layer_id]")
+    wait = (
+        "    def get_part_0(self, layer_id):",
+        "        self._wait_for_layer(layer_id)",
+        "        return self.k[layer_id]",
+    )
+    told = "waits, then reads"
+    return (
+        Excerpt("read", "fork", POOL, symbol, 1810, read, 1811, 16, 32),
+        Excerpt("sibling", "fork", POOL, evidence(1)[0].symbol, 1699, wait, 1700, 9, 0, told),
     )
 
 
@@ -103,7 +130,13 @@ def full_report() -> Report:
     areas += ("srt/disaggregation", "srt/hardware_backend/npu", "bench")
     lost = Evidence(NPU, 400, "DSV4TokenToKVPool.get_key_buffer", "waited here", "upstream")
     return report(
-        finding(),
+        finding(
+            deployment=Deployment(
+                "on",
+                turned_on=(TurnedOn("deploy/decode.sh", 14, "--enable-hierarchical-cache"),),
+                mitigation="take --enable-hierarchical-cache out (decode.sh:14)",
+            )
+        ),
         finding(line=1833, symbol="NSATokenToKVPool.get_index_k_scale", fingerprint="aa11" * 4),
         finding(
             rule="override-drops-gate",
@@ -186,6 +219,7 @@ def full_report() -> Report:
             Skipped("upstream", "python/sglang/srt/big.py", "snapshot", "too large: 9.1 MiB"),
         ),
         warnings=("v0.5.10 is far older than the fork's base; the closest tag is v0.5.17",),
+        excerpts={"3f2a9c1d77aa0b51": excerpts()},
         proposals={
             "3f2a9c1d77aa0b51": Proposal(
                 "unsafe",

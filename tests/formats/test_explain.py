@@ -58,17 +58,41 @@ def page(folder: Path, *, source: str = SOURCE, **changes: object) -> str:
     return finding_page(record(**changes), (folder,), Screen())
 
 
-def test_a_finding_is_shown_with_the_lines_of_the_read_and_of_two_siblings(tmp_path: Path) -> None:
+def test_a_finding_is_shown_with_the_lines_of_the_read_and_of_every_sibling(
+    tmp_path: Path,
+) -> None:
     text = page(tmp_path)
     assert text.startswith("pool.py:12\nPool.get_both\nhigh · ungated-buffer-read")
     assert "  >    12          key = self.key[layer]\n  >    13          return key, self" in text
     assert "\n       11      def get_both(self, layer):" in text
-    assert "  pool.py:3 Pool.get_key — waits, then reads\n" in text
+    assert (
+        "  pool.py:3 Pool.get_key — waits, then reads\n        2      def get_key(self, l" in text
+    )
     assert "  >     3          self.wait(layer)" in text
-    assert "  >     7          self.wait(layer)" in text
-    assert "  >    11" not in text
-    assert "pool.py:11 Pool.get_both — does not" in text
+    assert "        6      def get_value(self, layer):\n  >     7          self.wait(layer)" in text
+    assert "pool.py:11 Pool.get_both — does not\n  >    11      def get_both" in text
     assert "audit explain ungated-buffer-read" in text
+    assert "effect   garbled answers under load, no error" in text
+    assert "means    Answers are garbled once requests hit the host tier." in text
+
+
+def test_a_long_function_is_shown_without_its_middle(tmp_path: Path) -> None:
+    body = "".join(f"        x{n} = {n}\n" for n in range(100))
+    source = SOURCE.replace("        self.wait(layer)\n        return self.value", f"{body}@", 1)
+    source = source.replace("@", "        self.wait(layer)\n        return self.value", 1)
+    shown = Evidence("pool.py", 107, "Pool.get_value", "waits, then reads")
+    text = page(tmp_path, source=source, evidence=(shown,), line=112, end_line=113)
+    assert "        6      def get_value(self, layer):" in text
+    assert "  >   107          self.wait(layer)" in text
+    assert "79 lines left out" in text
+    assert "x50 = 50" not in text
+    lines = text[text.index("pool.py:107 Pool") : text.index("The rule:")].splitlines()
+    assert len(lines) < 30
+
+
+def test_why_there_is_no_source_is_said_once(tmp_path: Path) -> None:
+    text = finding_page(record(), (tmp_path,), Screen())
+    assert text.count("(no source: the file is not here") == 1
 
 
 def test_lines_of_another_side_are_not_taken_from_the_fork(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from cmarkgfm.cmark import Options
 
 from auditor.formats import NAMES
-from auditor.model import Checked, Report
+from auditor.model import Checked, Deployment, Report, TurnedOn
 
 from .machines import GOLDEN, HOSTILE, hostile_report, small_rules, written
 from .sample import POOL, finding, full_report, report
@@ -235,20 +235,48 @@ class Page(HTMLParser):
             self.rows[-1][-1] += data.rstrip("\n")
 
 
-def test_the_summary_begins_with_the_verdict_and_lists_what_is_new_by_severity() -> None:
+def test_the_summary_begins_with_the_verdict_and_lists_findings_by_whose_they_are() -> None:
     page = Page(written("markdown", full_report()))
     assert page.tags[0] == "h2"
     assert page.words.startswith("audit: 4 findings at or above high (3 causes)")
     assert page.rows[0] == ["severity", "where", "what", "origin"]
-    severities = [
-        re.match("[a-z]+?(?=(high|medium|low) confidence)", row[0]) for row in page.rows[1:]
-    ]
+    rows = [row for row in page.rows if row[0] != "severity"]
+    severities = [re.match("[a-z]+?(?=(high|medium|low) confidence)", row[0]) for row in rows]
     assert [s and s[0] for s in severities] == ["high"] * 4 + ["medium", "low"]
+    headings = (
+        "Of this fork and its deployment · 4",
+        "Fixed upstream · 1",
+        "Inherited",
+        "Accepted",
+    )
+    places = [page.words.index(heading) for heading in headings]
+    assert places == sorted(places)
+    assert "New" not in page.words
     assert "Accepted · 1" in page.words
     assert "suppressed: read on the transfer thread only" in page.words
     assert "12 below the asked confidence" in page.words
     assert "Skipped · 2" in page.words
     assert "In order: 3 of 4 checked." in page.words
+
+
+def test_what_came_with_upstream_s_later_code_is_not_called_the_fork_s() -> None:
+    value = report(finding(origin="inherited", since_base="v0.5.17"))
+    page = Page(written("markdown", value))
+    assert "Came with upstream's later code · 1" in page.words
+    assert "came with upstream's code after v0.5.17" in page.rows[1][3]
+    assert "Of this fork" not in page.words
+
+
+@pytest.mark.parametrize("name", ["table", "github", "junit", "markdown", "sarif"])
+def test_each_format_says_what_it_means_and_what_turns_it_on(name: str) -> None:
+    runs = Deployment("on", turned_on=(TurnedOn("deploy/a.sh", 3, "--enable-tier"),))
+    value = report(finding(means="Answers turn out wrong.", deployment=runs))
+    text = written(name, value, rules=small_rules())
+    assert "Answers turn out wrong." in text
+    assert "turned on by deploy/a.sh:3 (--enable-tier)" in text
+    plain = written(name, report(finding(means="", effect="")), rules=small_rules())
+    assert "Answers" not in plain
+    assert "turned on" not in plain
 
 
 def test_hostile_text_stays_text_in_its_cell() -> None:
@@ -274,7 +302,7 @@ def test_the_summary_is_bounded_and_says_what_it_left_out() -> None:
     text = written("markdown", report(*many, *known))
     assert 50_000 < len(text) <= 65_000
     shown = len(Page(text).rows) - 1
-    assert f"characters: {3_000 - shown:,} new findings." in text
+    assert f"characters: {3_000 - shown:,} findings." in text
     assert "Accepted · 1" in text
 
 

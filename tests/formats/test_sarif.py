@@ -165,7 +165,8 @@ def test_a_rule_is_described_by_its_page() -> None:
     rule = rules[2]
     assert rule["name"] == "UngatedBufferRead"
     assert rule["shortDescription"] == {"text": "A buffer is read without a wait"}
-    assert rule["fullDescription"] == {"text": "First line of why ungated-buffer-read hurts."}
+    told = "First line of why ungated-buffer-read hurts. In production: ungated-buffer-read hurts"
+    assert rule["fullDescription"] == {"text": f"{told} under load."}
     for text in rule["help"].values():
         assert "More, with `code`." in text
         assert "Wait first." in text
