@@ -206,8 +206,8 @@ def test_the_list_of_causes_says_in_few_words_where_they_run(ours, told):
 
 
 def test_without_a_deployment_nothing_is_said_of_one():
-    assert "runs here" not in page_of(full_report())
-    assert "Until it is fixed" not in page_of(full_report())
+    assert "runs here" not in page_of(report(finding()))
+    assert "Until it is fixed" not in page_of(report(finding()))
 
 
 def placed(text: str, value: Report) -> int:
