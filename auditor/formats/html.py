@@ -28,7 +28,7 @@ LARGEST = 100_000
 """Bytes that the page may have, so that it can be mailed; what has no room is counted."""
 _CARDS = 100  # there is no room for more
 _WITH_SOURCE = 10  # causes whose source lines come before the cards of further causes
-_OPEN = 2  # cards that are unfolded
+_OPEN = 1  # cards that are unfolded
 _FURTHER = 100
 _MOST = {
     "listed": 12,
@@ -44,11 +44,10 @@ _MOST = {
     "areas": 12,
     "warnings": 5,
     "ways": 3,
-    "named": 8,
 }
 """Entries of each list that are shown."""
 
-_FLAG = re.compile(r"(--[\w-]+)")
+_FLAG = re.compile(r"(\(?--[\w-]+\)?)")
 # A page goes where a script's keys must not.
 _SECRET = re.compile(r"(?:^|[-_])(?:key|token|password|secret|credentials?)$", re.IGNORECASE)
 
