@@ -28,7 +28,7 @@ LARGEST = 100_000
 """Bytes that the page may have, so that it can be mailed; what has no room is counted."""
 _CARDS = 100  # there is no room for more
 _WITH_SOURCE = 10  # causes whose source lines come before the cards of further causes
-_OPEN = 2  # cards that are unfolded
+_OPEN = 1  # cards that are unfolded
 _FURTHER = 100
 _MOST = {
     "listed": 12,
@@ -44,11 +44,10 @@ _MOST = {
     "areas": 12,
     "warnings": 5,
     "ways": 3,
-    "named": 8,
 }
 """Entries of each list that are shown."""
 
-_FLAG = re.compile(r"(--[\w-]+)")
+_FLAG = re.compile(r"(\(?--[\w-]+\)?)")
 # A page goes where a script's keys must not.
 _SECRET = re.compile(r"(?:^|[-_])(?:key|token|password|secret|credentials?)$", re.IGNORECASE)
 
@@ -236,6 +235,10 @@ def _areas(files: Iterable[FileChange]) -> list[Area]:
 def _in_short(finding: Finding) -> str:
     """Whether this deployment runs the code of a finding, in few words; its card has them all."""
     ours = finding.deployment
+    if ours is not None and ours.state == "no-launch":
+        flags = [c.text for way in ours.conditions[:1] for c in way if c.kind == "flag"]
+        whole = len(ours.conditions) == 1 and len(flags) == len(ours.conditions[0])
+        return f"with {' '.join(flags)}{'' if whole else ' …'}" if flags else ""
     if ours is None or ours.state != "on" or not ours.turned_on:
         return deployment(finding).split("; ")[0]
     first, *others = ours.turned_on

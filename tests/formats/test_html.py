@@ -19,7 +19,7 @@ from auditor.model import (
     Suppression,
 )
 
-from .incidents import ARGS, ON, SCRIPT, hostile, launch, many, on_fire
+from .incidents import ARGS, LAYERS, ON, SCRIPT, TIER, hostile, launch, many, on_fire
 from .pages import (
     Page,
     assert_links_lead_to_rows,
@@ -98,7 +98,8 @@ def test_a_person_reads_what_breaks_for_whom_since_when_and_what_to_do():
         "since introduced by this fork, fixed in v0.5.18: neither v0.5.17 nor the merge base has",
         "has this method; fixed by 9c9c9c9c Wait before the read",
         "runs with --enable-hierarchical-cache and the model is a DeepseekV32ForCausalLM",
-        f"where the tree asks for this · 2 {ARGS}:812 --enable-hierarchical-cache",
+        "evidence · 5, where the tree asks for this · 2",
+        f"{ARGS}:812 — asks for --enable-hierarchical-cache",
         "fix call self._wait_for_layer(layer_id) before the read",
         "in this fork",
         "how a sibling waits",
@@ -186,6 +187,13 @@ def test_what_helps_several_causes_is_said_once():
     [
         (Deployment("on"), "every launch here runs it"),
         (Deployment("off"), "no launch here turns it on"),
+        (Deployment("no-launch", ((TIER,),)), "with --enable-hierarchical-cache What"),
+        (
+            Deployment("no-launch", ((TIER, LAYERS),)),
+            "with --enable-hierarchical-cache …",
+        ),
+        (Deployment("no-launch", ((TIER,), (LAYERS,))), "with --enable-hierarchical-cache …"),
+        (Deployment("no-launch", ((LAYERS,),)), "What fails the run"),
         (Deployment("undecided", reason="$A is not known"), "undecided: $A is not known"),
         (
             msgspec.structs.replace(ON, turned_on=ON.turned_on * 3),
@@ -199,8 +207,8 @@ def test_the_list_of_causes_says_in_few_words_where_they_run(ours, told):
 
 
 def test_without_a_deployment_nothing_is_said_of_one():
-    assert "in this deployment" not in page_of(full_report())
-    assert "Until it is fixed" not in page_of(full_report())
+    assert "runs here" not in page_of(report(finding()))
+    assert "Until it is fixed" not in page_of(report(finding()))
 
 
 def placed(text: str, value: Report) -> int:

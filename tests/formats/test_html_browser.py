@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from auditor import cli
 from auditor.formats.html import render
 from auditor.formats.verdict import decide
 
@@ -106,3 +107,14 @@ def test_on_paper_everything_is_unfolded(opened):
     page = opened(1400)
     page.emulate_media(media="print")
     assert page.locator("[id='dd44dd44']").bounding_box()["height"] > 0
+
+
+def test_the_page_of_the_demo_fits_two_screens(browser, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    file = tmp_path / "audit.html"
+    assert cli.main(["demo", str(tmp_path / "demo"), "-q", "-o", f"html={file}"]) == 1
+    page = browser.new_page(viewport={"width": 1400, "height": 900})
+    page.goto(file.as_uri())
+    assert page.locator("article").count() == 12
+    assert page.evaluate("document.documentElement.scrollHeight") <= 1800
+    page.close()
