@@ -144,6 +144,8 @@ class Given:
         """Whether the gate is armed and the code is there."""
         if not needs.armed:
             return Answer(None, "what arms the gate was not found in the tree")
+        if not needs.made:
+            return Answer(None, "what runs this code was not found in the tree")
         armed = self.one_of(needs.armed, without)
         made = self.one_of(needs.made, without)
         if False in (armed.holds, made.holds):

@@ -59,7 +59,8 @@ class Needs(msgspec.Struct, frozen=True):
     """When a gate is armed, and when the code behind it is there at all.
 
     Both are alternatives, all needs of one of which must hold. ``armed`` is empty where nothing
-    was found that arms the gate; ``made`` without needs where nothing restricts it.
+    was found that arms the gate, ``made`` where nothing was that makes the pool or runs the code;
+    an alternative without needs says that nothing restricts it.
     """
 
     armed: Alternatives = ()
@@ -88,7 +89,8 @@ def _simplicity(rows: Sequence[Condition]) -> tuple[int, int, int, list[str]]:
 class Place(msgspec.Struct, frozen=True):
     """Where a finding is: a file, a qualified name, and the class of the pool that it is about.
 
-    ``classes`` are that class and its bases; empty where a function is in no pool.
+    ``classes`` are that class and its bases; empty where a function is about no pool: a gate that
+    it is handed has no method that arms it.
     """
 
     path: str
@@ -116,12 +118,12 @@ def needs_of(
     made: dict[tuple[str, str], Cases] = {}
     found: dict[Place, Needs] = {}
     for place in places:
-        owner = place.qualname.rpartition(".")[0]
+        owner, _, method = place.qualname.rpartition(".")
         parts: list[Cases] = []
         if place.classes:
-            key = ("", place.classes[0])
+            key = (place.classes[0], method if owner in place.classes else "")
             if key not in made:
-                made[key] = ways.made(place.classes[0])
+                made[key] = ways.made(*key)
             parts.append(made[key])
         if owner not in place.classes:
             key = (place.path, place.qualname)
@@ -130,9 +132,9 @@ def needs_of(
             parts.append(made[key])
         there = ALWAYS
         for cases in parts:
-            there = both(there, cases, there) or there
+            there = both(there, cases, there)
         found[place] = Needs(
-            told.alternatives(ways.armed(arming, place.classes)),
+            told.alternatives(ways.armed(arming, place.classes) if place.classes else ALWAYS),
             told.alternatives(there),
         )
     return found
