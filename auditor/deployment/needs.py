@@ -177,13 +177,12 @@ class _Told:
     def flag(self, term: Term) -> str:
         flag = self.flags.get(term.field)
         name = spelled(flag) if flag is not None else "--" + term.field.replace("_", "-")
-        switch = flag is not None and not flag.takes_value
-        if switch and term.op in ("true", "false"):
-            on = (term.op == "true") is (flag is not None and flag.default != "True")
-            negation = flag.negation[0] if flag is not None and flag.negation else ""
-            if on:
-                return name
-            return negation if term.op == "false" and negation else f"without {name}"
+        if flag is not None and not flag.takes_value and term.op in ("true", "false"):
+            if flag.negation:
+                return name if term.op == "true" else flag.negation[0]
+            # A switch sets what is not its default.
+            sets = (term.op == "true") is (flag.default != "True")
+            return name if sets else f"without {name}"
         return f"{name}{_compared(term)}"
 
     def variable(self, term: Term) -> str:

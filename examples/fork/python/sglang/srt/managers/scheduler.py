@@ -2,7 +2,9 @@
 
 import torch
 
+from sglang.srt.disaggregation.senders import BatchSender
 from sglang.srt.hardware.board_pool import BoardPool
+from sglang.srt.layers.attention.sparse_backend import SparseBackend
 from sglang.srt.mem_cache.draft_stash import DraftStash
 from sglang.srt.mem_cache.host_tier import LatentTier, PageTier
 from sglang.srt.mem_cache.hybrid_pool import HybridPool
@@ -19,11 +21,13 @@ def is_board():
 
 
 class Scheduler:
-    def __init__(self, server_args: ServerArgs):
+    def __init__(self, server_args: ServerArgs, link=None):
         self.server_args = server_args
         self.enable_host_tier = server_args.enable_hierarchical_cache
         self.init_pools()
         self.init_host_tier()
+        self.backend = SparseBackend(self.pages, 64)
+        self.sender = BatchSender(link) if server_args.disaggregation_mode == "prefill" else None
 
     def init_pools(self):
         page_pool_class = BoardPool if is_board() else PagePool
