@@ -7,7 +7,7 @@ import pytest
 from auditor.deployment.needs import Place
 from tests.deployment.trees import PLACE, POOL, needs, told, tree_of
 
-WAYS = {
+WAYS: dict[str, tuple[str, list[list[str]]]] = {
     "the settings themselves": (
         """
         def start(server_args):
