@@ -27,7 +27,10 @@ _COMMITS = (
         (f"{_POOLS}/latent_pool.py", f"{_PACKAGE}/srt/layers/prefetch.py"),
     ),
     ("Hand hidden states over without a stall", (f"{_POOLS}/draft_stash.py",)),
-    ("Send finished rows in batches", (f"{_PACKAGE}/srt/disaggregation/senders.py",)),
+    (
+        "Send finished rows in batches",
+        (f"{_PACKAGE}/srt/disaggregation/senders.py", f"{_PACKAGE}/srt/managers/scheduler.py"),
+    ),
     ("Start the chat model", ("deploy/serve_chat.sh",)),
 )
 

@@ -42,6 +42,7 @@ origin = ["introduced", "regressed"]
 since = "main~2"
 baseline = "base.json"
 no-suppress = true
+reachable = true
 output = ["json"]
 rules = "more"
 strict = true
@@ -64,6 +65,7 @@ def test_every_option_can_be_configured_and_is_reported(tmp_path: Path) -> None:
     assert settings.origins == ("introduced", "regressed")
     assert (settings.since, settings.baseline) == ("main~2", root / "base.json")
     assert not settings.comments
+    assert settings.reachable
     assert settings.outputs == (Output("json", None),)
     assert settings.rules_dirs == (root / "more",)
     assert (settings.strict, settings.jobs, settings.color) == (True, 2, False)
@@ -81,6 +83,7 @@ def test_every_option_can_be_configured_and_is_reported(tmp_path: Path) -> None:
         "since": "main~2 (audit.toml)",
         "baseline": "base.json (audit.toml)",
         "no-suppress": "yes (audit.toml)",
+        "reachable": "yes (audit.toml)",
         "rules": "more (audit.toml)",
         "strict": "yes (audit.toml)",
     }

@@ -185,6 +185,46 @@ def test_sound_code_of_the_fork_is_counted_as_in_order(
         assert checked[buffer]["held"] == checked[buffer]["total"] >= 1
 
 
+# What the launch of the script makes of each planted defect of the code.
+DEPLOYED = {
+    "PagePool.get_scale_peak": "on",
+    "PagePool.get_value_slots": "on",
+    "PagePool.get_recent_keys": "on",
+    "SparseBackend.score": "on",
+    "share_next": "on",
+    "LatentPool.share_latent": "on",
+    "HybridPool.get_rope": "on",
+    "BoardPool.get_scales": "undecided",  # on a board alone
+    "DraftStash.take_hidden": "off",  # with a draft model alone
+    "BatchSender.send_rows": "off",  # on a prefill server alone
+}
+
+
+def test_each_defect_says_whether_the_launch_turns_it_on(
+    demo: Demo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["-C", str(demo.fork), "--upstream", demo.upstream, "-o", "json"]
+    status = main(words)
+    rows = json.loads(capsys.readouterr().out)["findings"]
+    code = [row for row in rows if row["category"] == "sync"]
+    assert {row["symbol"]: row["deployment"]["state"] for row in code} == DEPLOYED
+    for row in code:
+        ours = row["deployment"]
+        if ours["state"] == "on":
+            [place] = ours["turned_on"]
+            text = (demo.fork / place["path"]).read_text().splitlines()[place["line"] - 1]
+            assert (place["path"], text.strip(" \\")) == (SCRIPT, "--enable-hierarchical-cache")
+            assert place["setting"] == "--enable-hierarchical-cache"
+            assert "take --enable-hierarchical-cache out" in ours["mitigation"]
+    # It changes no severity and no status: what is off is only hidden where that is asked for.
+    off = {symbol for symbol, state in DEPLOYED.items() if state == "off"}
+    assert [row["severity"] for row in code if row["symbol"] == "BatchSender.send_rows"] == ["high"]
+    assert main([*words, "--reachable"]) == status == 1
+    document = json.loads(capsys.readouterr().out)
+    assert {row["symbol"] for row in rows} - off == {row["symbol"] for row in document["findings"]}
+    assert document["summary"]["hidden"] == {"reachable": len(off)}
+
+
 def test_the_checkout_is_the_example_fork(demo: Demo) -> None:
     def tree(folder: Path) -> dict[str, bytes]:
         files = (path for path in (folder / "python").rglob("*") if path.is_file())

@@ -260,8 +260,9 @@ def settings(launch: Launch, spellings: Spellings) -> Settings:
 def value_of(flag: Flag, argument: Argument, meant: Meaning) -> Value | None:
     """The value that a field gets, None where the flag's declaration does not tell.
 
-    A switch sets what is not its default: one that is True by default is switched off. Where a key
-    gives it a truth value, a false one leaves it at its default.
+    A switch sets what is not its default: one that is True by default is switched off, unless there
+    is a ``--no-…`` form for that. Where a key gives it a truth value, a false one leaves it at its
+    default.
     """
     text = argument.value
     if meant.names and meant.names[0] in flag.negation:
@@ -271,7 +272,9 @@ def value_of(flag: Flag, argument: Argument, meant: Meaning) -> Value | None:
             return None
         if text is not None and not _WORDS[text.lower()]:
             return flag.default == "True"
-        if flag.negation or any(n.lstrip("-").replace("-", "_") == flag.dest for n in flag.names):
+        if flag.negation:
+            return True
+        if any(n.lstrip("-").replace("-", "_") == flag.dest for n in flag.names):
             return flag.default != "True"
         return None
     if text is None:

@@ -36,6 +36,9 @@ _MOST_TOGETHER = 8
 _MOST_MAKERS = 4
 """Files that make an attribute of one name."""
 
+_MOST_CLEAR = 4
+"""Ways past a test by settings alone that are all kept."""
+
 _MOST_RETURNS = 8
 _MOST_ASSIGNED = 4
 
@@ -100,9 +103,13 @@ class Asks:
         return found
 
     def usual(self, cases: Cases) -> Cases:
-        """The way past a test that is open where nothing is set, if there is one, else all."""
+        """The way past a test that is open where nothing is set, if there is one, else all.
+
+        A few ways by settings alone are all kept: a launch may go by any of them.
+        """
         open_ = [case for case in cases if all(self.absent(term) is True for term in case)]
-        if not open_:
+        clear = all(self.kind(term) in ("flag", "variable") for case in cases for term in case)
+        if not open_ or (clear and len(cases) <= _MOST_CLEAR):
             return cases
 
         def unclear(case: Conjunction) -> tuple[int, int, list[Term]]:
@@ -233,8 +240,8 @@ class Asks:
                     self.note(name, "parameter", node.id, node, body)
                     return (frozenset([Term(name, term.op, term.values)]),)
                 return self.opaque_subject(node, body, term)
-        of_model = self.of_model(node, body)
-        if of_model and isinstance(node, ast.Call):
+        answers = isinstance(node, ast.Call) or getattr(node, "attr", "") in self.models
+        if answers and self.of_model(node, body):
             return self.model(node, body, term)
         found = self.followed(node, body, own, term, depth)
         if found is None:

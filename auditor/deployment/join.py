@@ -48,6 +48,12 @@ class Given:
         """The environment of the launch, the last value of a name winning."""
         return {row.name: row for row in self.launch.environment}
 
+    @cached_property
+    def open_ended(self) -> bool:
+        """Whether a run may add flags: a word is not known that is no flag's value."""
+        values = {(a.path, a.line, a.column) for a in self.launch.arguments if not a.resolved}
+        return self.launch.unresolved > len(values)
+
     def answer(self, need: Need, without: str = "") -> Answer:
         """Whether one need holds, as if the flag of the field ``without`` were not given."""
         match need.kind:
@@ -75,7 +81,7 @@ class Given:
             return Answer(None, f"whether {self._shown(field)} is given is known at run time only")
         if need.usual is None:
             return Answer(None, f"the server settles {need.text} itself where it is not given")
-        if self.launch.unresolved:
+        if self.open_ended:
             return Answer(None, "a part of the command line is known at run time only")
         return Answer(need.usual)
 
@@ -144,6 +150,8 @@ class Given:
         """Whether the gate is armed and the code is there."""
         if not needs.armed:
             return Answer(None, "what arms the gate was not found in the tree")
+        if not needs.made:
+            return Answer(None, "what runs this code was not found in the tree")
         armed = self.one_of(needs.armed, without)
         made = self.one_of(needs.made, without)
         if False in (armed.holds, made.holds):

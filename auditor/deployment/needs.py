@@ -59,7 +59,8 @@ class Needs(msgspec.Struct, frozen=True):
     """When a gate is armed, and when the code behind it is there at all.
 
     Both are alternatives, all needs of one of which must hold. ``armed`` is empty where nothing
-    was found that arms the gate; ``made`` without needs where nothing restricts it.
+    was found that arms the gate, ``made`` where nothing was that makes the pool or runs the code;
+    an alternative without needs says that nothing restricts it.
     """
 
     armed: Alternatives = ()
@@ -88,7 +89,8 @@ def _simplicity(rows: Sequence[Condition]) -> tuple[int, int, int, list[str]]:
 class Place(msgspec.Struct, frozen=True):
     """Where a finding is: a file, a qualified name, and the class of the pool that it is about.
 
-    ``classes`` are that class and its bases; empty where a function is in no pool.
+    ``classes`` are that class and its bases; empty where a function is about no pool: a gate that
+    it is handed has no method that arms it.
     """
 
     path: str
@@ -116,12 +118,12 @@ def needs_of(
     made: dict[tuple[str, str], Cases] = {}
     found: dict[Place, Needs] = {}
     for place in places:
-        owner = place.qualname.rpartition(".")[0]
+        owner, _, method = place.qualname.rpartition(".")
         parts: list[Cases] = []
         if place.classes:
-            key = ("", place.classes[0])
+            key = (place.classes[0], method if owner in place.classes else "")
             if key not in made:
-                made[key] = ways.made(place.classes[0])
+                made[key] = ways.made(*key)
             parts.append(made[key])
         if owner not in place.classes:
             key = (place.path, place.qualname)
@@ -130,9 +132,9 @@ def needs_of(
             parts.append(made[key])
         there = ALWAYS
         for cases in parts:
-            there = both(there, cases, there) or there
+            there = both(there, cases, there)
         found[place] = Needs(
-            told.alternatives(ways.armed(arming, place.classes)),
+            told.alternatives(ways.armed(arming, place.classes) if place.classes else ALWAYS),
             told.alternatives(there),
         )
     return found
@@ -175,13 +177,12 @@ class _Told:
     def flag(self, term: Term) -> str:
         flag = self.flags.get(term.field)
         name = spelled(flag) if flag is not None else "--" + term.field.replace("_", "-")
-        switch = flag is not None and not flag.takes_value
-        if switch and term.op in ("true", "false"):
-            on = (term.op == "true") is (flag is not None and flag.default != "True")
-            negation = flag.negation[0] if flag is not None and flag.negation else ""
-            if on:
-                return name
-            return negation if term.op == "false" and negation else f"without {name}"
+        if flag is not None and not flag.takes_value and term.op in ("true", "false"):
+            if flag.negation:
+                return name if term.op == "true" else flag.negation[0]
+            # A switch sets what is not its default.
+            sets = (term.op == "true") is (flag.default != "True")
+            return name if sets else f"without {name}"
         return f"{name}{_compared(term)}"
 
     def variable(self, term: Term) -> str:

@@ -34,6 +34,9 @@ _MOST = 16
 _MOST_GIVEN = 6
 """Places that give a setting its value."""
 
+_MOST_HEIRS = 8
+"""Classes below one that are looked at."""
+
 _MOST_HANDS = 4
 """Names and functions that a class goes through before an object is made of it."""
 
@@ -137,22 +140,44 @@ class Ways:
             return None
         return term.op == "false" or any(own in line for line in lines)
 
-    def made(self, class_name: str) -> Cases:
-        """When objects of a class are made."""
+    def made(self, class_name: str, method: str = "") -> Cases:
+        """When objects are made of a class, or of one that inherits the method from it.
+
+        None at all where nothing that makes any was found.
+        """
         self.steps = 0
-        found = self.constructed(class_name, ALWAYS, "made", ())
-        return self.finished([found]) if found is not None else ALWAYS
+        found = [
+            cases
+            for name in (class_name, *self.inheriting(class_name, method))
+            if (cases := self.constructed(name, ALWAYS, "made", ())) is not None
+        ]
+        return self.finished(found) if found else NEVER
+
+    def inheriting(self, class_name: str, method: str) -> list[str]:
+        """The classes below one whose objects have its method."""
+        found: dict[str, None] = {}
+        pending = [class_name]
+        while pending and len(found) < _MOST_HEIRS:
+            for _, node in self.code.subclasses(pending.pop(0)):
+                own = {getattr(row, "name", "") for row in node.body}
+                if node.name not in found and node.name != class_name and method not in own:
+                    found[node.name] = None
+                    pending.append(node.name)
+        return list(found)
 
     def run(self, path: str, qualname: str) -> Cases:
-        """When a function that is no method of a pool runs."""
+        """When a function that is no method of a pool runs; none where nothing makes its object."""
         index = self.code.index(path)
         owner, _, name = qualname.rpartition(".")
         for body in index.bodies if index is not None else ():
             if body.name == name and (body.owner.name if body.owner else "") == owner:
                 self.steps = 0
+                if owner and self.constructed(owner, ALWAYS, "made", ()) is None:
+                    return NEVER
                 found = self.finished([self.climb(body, ALWAYS, "run", ())])
                 # What is asked of a request is no matter of how the server was started.
-                return tidy([tuple(frozenset(t for t in c if self.lasting(t)) for c in found)])
+                lasting = (frozenset(t for t in case if self.lasting(t)) for case in found)
+                return tidy([tuple(lasting)]) or ALWAYS
         return ALWAYS
 
     def settled(self, cases: Cases) -> list[Cases]:
