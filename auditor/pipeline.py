@@ -15,6 +15,7 @@ from auditor import __version__, acceptance, endings, excerpts, later, timeline
 from auditor.beside import Beside
 from auditor.checks import CHECKS
 from auditor.checks.view import Norm, View
+from auditor.deployment.code import SERVER
 from auditor.deployment.needs import Needs, Place, needs_of
 from auditor.errors import UsageProblem
 from auditor.model import (
@@ -763,6 +764,13 @@ def _needs(
 ) -> tuple[tuple[Symbol, Needs], ...]:
     """The conditions of the places of hits, in the fork's tree."""
     places = {hit.where.symbol: _place(fork, hit) for hit in hits}
+    # What is a guess, and about no pool, is not worth following through the tree.
+    sure = {hit.where.symbol for hit in hits if hit.confidence != "low"}
+    places = {
+        symbol: place
+        for symbol, place in places.items()
+        if symbol.path.startswith(SERVER) and (place.classes or symbol in sure)
+    }
     if not places:
         return ()
 

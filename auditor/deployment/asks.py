@@ -348,13 +348,13 @@ class Asks:
 
         Several will do that all take it from the model.
         """
-        paths = self.code.mentioning(f"def {name}(")
+        paths = self.code.mentioning(f"def {name}(", name)
         if len(paths) == 1:
             index = self.code.index(paths[0])
             bodies = [b for b in (index.bodies if index else ()) if b.name == name and b.owner]
             if bodies:
                 return self.returned(bodies[0], own, -1, depth) if len(bodies) == 1 else []
-        paths = self.code.mentioning(f"self.{name} = ") if len(paths) < 2 else ()
+        paths = self.code.mentioning(f"self.{name} = ", name) if len(paths) < 2 else ()
         if not 0 < len(paths) <= _MOST_MAKERS:
             return []
         indexes = (self.code.index(path) for path in paths)

@@ -13,6 +13,9 @@ from auditor.tables.modules import Module, Tree
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
+SERVER = "sglang/srt/"
+"""Where the code of the server is, in every era."""
+
 Guard = tuple[ast.expr, bool]
 """A test, and whether it must fail."""
 
@@ -300,16 +303,19 @@ class Code:
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
         self._indexes: dict[str, Index | None] = {}
-        self._paths = [path for path in sorted(tree.paths) if deployed(path)]
+        self._paths = [p for p in sorted(tree.paths) if p.startswith(SERVER) and deployed(p)]
         self._mentions: dict[str, tuple[str, ...]] = {}
+        self._uses: dict[str, list[Use]] = {}
+        self._subclasses: dict[str, list[tuple[Index, ast.ClassDef]]] = {}
 
-    def mentioning(self, name: str) -> tuple[str, ...]:
-        """The deployed files whose bytes hold a name."""
-        known = self._mentions.get(name)
+    def mentioning(self, text: str, name: str = "") -> tuple[str, ...]:
+        """The files of the server whose bytes hold a text, which may be around a ``name``."""
+        known = self._mentions.get(text)
         if known is None:
-            word = name.encode()
-            known = tuple(p for p in self._paths if word in (self.tree.content(p) or b""))
-            self._mentions[name] = known
+            word = text.encode()
+            paths = self.mentioning(name) if name else self._paths
+            known = tuple(p for p in paths if word in (self.tree.content(p) or b""))
+            self._mentions[text] = known
         return known
 
     def index(self, path: str) -> Index | None:
@@ -319,43 +325,42 @@ class Code:
             self._indexes[path] = Index(module) if module is not None else None
         return self._indexes[path]
 
-    def indexes(self, name: str) -> Iterator[Index]:
-        """The indexes of the files that mention a name."""
-        for path in self.mentioning(name):
-            found = self.index(path)
-            if found is not None:
-                yield found
-
     def uses(self, name: str) -> list[Use]:
         """All uses of a name, in the files of which a line may be one."""
-        used = _used(name)
-        return [
-            use
-            for path in self.mentioning(name)
-            if used.search(self.tree.content(path) or b"")
-            for index in [self.index(path)]
-            if index is not None
-            for use in index.named(name)
-        ]
+        if name not in self._uses:
+            used = _used(name)
+            self._uses[name] = [
+                use
+                for path in self.mentioning(name)
+                if any(map(used.search, _lines(self.tree.content(path) or b"", name)))
+                for index in [self.index(path)]
+                if index is not None
+                for use in index.named(name)
+            ]
+        return self._uses[name]
 
     def subclasses(self, name: str) -> list[tuple[Index, ast.ClassDef]]:
         """The classes that name one among their bases."""
-        based = re.compile(rb"\bclass \w+\([^)]*\b%b\b|\b%b as " % ((name.encode(),) * 2))
-        return [
-            (index, node)
-            for path in self.mentioning(name)
-            if based.search(self.tree.content(path) or b"")
-            for index in [self.index(path)]
-            if index is not None
-            for node in index.classes
-            if any(index.aliases.get(_last(base), _last(base)) == name for base in node.bases)
-        ]
+        if name not in self._subclasses:
+            based = re.compile(rb"\bclass \w+\([^)]*\b%b\b|\b%b as " % ((name.encode(),) * 2))
+            self._subclasses[name] = [
+                (index, node)
+                for path in self.mentioning(name)
+                if based.search(self.tree.content(path) or b"")
+                for index in [self.index(path)]
+                if index is not None
+                for node in index.classes
+                if any(index.aliases.get(_last(base), _last(base)) == name for base in node.bases)
+            ]
+        return self._subclasses[name]
 
     def classes(self, name: str) -> list[tuple[Index, ast.ClassDef]]:
         """The classes of a name."""
         return [
             (index, node)
-            for index in self.indexes(f"class {name}")
+            for path in self.mentioning(f"class {name}", name)
+            for index in [self.index(path)]
+            if index is not None
             for node in index.classes
             if node.name == name
         ]
@@ -398,13 +403,23 @@ class Code:
 
 
 def _used(name: str) -> re.Pattern[bytes]:
-    """A line on which a name is called, handed on or kept, or renamed by an import."""
+    """Whether a line calls a name, hands it on, keeps it, or renames it by an import."""
     word = name.encode()
     return re.compile(
         rb"\b%b\(|\b%b as |@.*\b%b\b|[=(]\s*%b\b(?! *:)|\b(?:else|or|return)\s+%b\b"
-        rb"|[\"']\s*:\s*%b\b|^(?!.*\b(?:import|isinstance)\b).*, %b[,)]" % ((word,) * 7),
-        re.MULTILINE,
+        rb"|[\"']\s*:\s*%b\b|^(?!.*\b(?:import|isinstance)\b).*, %b[,)]|^\s*%b,?$" % ((word,) * 8)
     )
+
+
+def _lines(data: bytes, name: str) -> Iterator[bytes]:
+    """The lines that hold a name."""
+    word = name.encode()
+    at = data.find(word)
+    while at >= 0:
+        end = data.find(b"\n", at)
+        end = len(data) if end < 0 else end
+        yield data[data.rfind(b"\n", 0, at) + 1 : end]
+        at = data.find(word, end)
 
 
 def _passed(node: ast.If) -> Guard | None:

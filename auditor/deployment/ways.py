@@ -40,8 +40,8 @@ _MOST_HEIRS = 8
 _MOST_HANDS = 4
 """Names and functions that a class goes through before an object is made of it."""
 
-_STEPS = 900
-"""Functions entered for one place."""
+_STEPS = 300
+"""Functions entered for one place; in 0.5.23 some 60 are, and more change no answer there."""
 
 
 How = Literal["armed", "made", "run"]
@@ -58,6 +58,7 @@ class Ways:
         self._known: dict[tuple[int, Cases, How], Cases] = {}
         self._rows: list[tuple[frozenset[str], Cases]] | None = None
         self._armed: dict[tuple[Cases, ...], Cases] = {}
+        self._made: dict[tuple[str, ...], Cases] = {}
 
     def armed(self, names: Collection[str], classes: Collection[str]) -> Cases:
         """When a method that puts something in a gate's place is called with it.
@@ -145,13 +146,13 @@ class Ways:
 
         None at all where nothing that makes any was found.
         """
-        self.steps = 0
-        found = [
-            cases
-            for name in (class_name, *self.inheriting(class_name, method))
-            if (cases := self.constructed(name, ALWAYS, "made", ())) is not None
-        ]
-        return self.finished(found) if found else NEVER
+        names = (class_name, *self.inheriting(class_name, method))
+        if names not in self._made:
+            self.steps = 0
+            rows = [self.constructed(name, ALWAYS, "made", ()) for name in names]
+            found = [cases for cases in rows if cases is not None]
+            self._made[names] = self.finished(found) if found else NEVER
+        return self._made[names]
 
     def inheriting(self, class_name: str, method: str) -> list[str]:
         """The classes below one whose objects have its method."""
@@ -251,8 +252,10 @@ class Ways:
     def called(self, body: Body, inner: Cases, how: How, stack: tuple[int, ...]) -> Cases:
         """When a function runs by one of its calls."""
         assert body.function is not None
+        # Where the object of a method is made is enough, whoever calls that.
+        of_object: How = "made" if how == "run" else how
         if body.owner is not None and body.name == "__init__":
-            made = self.constructed(body.owner.name, inner, how, stack, body)
+            made = self.constructed(body.owner.name, inner, of_object, stack, body)
             return inner if made is None else made
         uses = self.callers(body, how)
         if how == "made" and not uses:
@@ -260,7 +263,7 @@ class Ways:
                 return self.closed(inner, body)
             uses = self.callers(body, "armed")
         if body.owner is not None and not uses:
-            made = self.constructed(body.owner.name, self.closed(inner, body), how, stack)
+            made = self.constructed(body.owner.name, self.closed(inner, body), of_object, stack)
             return inner if made is None else made
         if not uses or len(uses) > _WIDEST:
             return self.closed(inner, body)
