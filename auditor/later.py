@@ -67,10 +67,10 @@ def of_findings(
     taken = _in_history(own, texts, around, commits, book, cache) if commits else {}
     rest = [f for f in own if f.fingerprint not in taken]
     taken |= _in_wheels(rest, texts, at_home, wheels, whole)
-    names = [name for name, _ in (*commits, *wheels)]
-    told = "no later release is at hand"
-    if names:
-        told = f"no later release at hand, up to {names[-1]}, has it in this text"
+    # Not the wheels by name: what a report says of the fork's own is the same with any cache.
+    told = "no later release in the repository tells of it"
+    if commits:
+        told = f"no later release in the repository, up to {commits[-1][0]}, has it in this text"
     return [
         _taken(f, taken[f.fingerprint], around.earlier[0].ref, book)
         if f.fingerprint in taken

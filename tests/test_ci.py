@@ -176,12 +176,12 @@ def test_the_job_of_gitlab_writes_the_reports_that_it_hands_over(demo: Demo) -> 
         **{**job["variables"], "UPSTREAM": demo.upstream, "XDG_CACHE_HOME": demo.fork / ".cache"},
     )
     assert done.returncode == 1, done.stderr
-    assert done.stdout.startswith("8 findings at or above high")
+    assert done.stdout.startswith("9 findings at or above high")
     reports = job["artifacts"]["reports"]
     entries = json.loads((demo.fork / reports["codequality"]).read_text())
     assert "gate-after-read" in {entry["check_name"] for entry in entries}
     root = junitparser.JUnitXml.fromfile(str(demo.fork / reports["junit"]))
-    assert root.failures == 8
+    assert root.failures == 9
     assert all((demo.fork / path).is_file() for path in job["artifacts"]["paths"])
     [kept] = job["cache"]["paths"]
     assert (demo.fork / kept).is_dir()

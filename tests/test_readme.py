@@ -53,7 +53,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_option_it_names_exists_and_none_is_left_out() -> None:
     # Reports speak of the server's options too.
-    prose = re.sub(r"^```text\n.*?\n```$", "", README, flags=re.MULTILINE | re.DOTALL)
+    prose = re.sub(r"^```(?:text|json)\n.*?\n```$", "", README, flags=re.MULTILINE | re.DOTALL)
     named = options(prose) | {f"-{letter}" for letter in re.findall(r"`-([A-Za-z])\b", README)}
     assert named - {name for p in PARAMETERS for name in (*p.opts, *p.secondary_opts)} == set()
     said = UNSAID | named

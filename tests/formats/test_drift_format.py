@@ -366,8 +366,10 @@ def test_a_subject_without_an_end_is_cut(line, capsys):
 def test_commits_ahead_that_are_no_patches_are_explained(line, capsys):
     line.repository.git("switch", "--quiet", "fork")
     line.repository.git("merge", "--quiet", "--no-ff", "-m", "merge", "-s", "ours", "main")
-    assert run(line, "--target", "v0.5.10") == 0
+    # The merge threw upstream's wait away, which is the fork's doing.
+    assert run(line, "--target", "v0.5.10") == 1
     page = " ".join(capsys.readouterr().out.split())
+    assert "1 regressed by this fork" in page
     assert "3 commits ahead" in page
     assert "The fork's patches · 2" in page
     assert "the other 1 of the commits ahead are merges or upstream's own" in page

@@ -71,7 +71,7 @@ def test_a_finding_says_where_whose_why_and_what_to_do() -> None:
         "  1700 |     self._wait_for_layer(layer_id)",
         "       |     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ waits, then reads",
         "  means     Answers are garbled once requests hit the host tier.",
-        "  runs      turned on by deploy/decode.sh:14 (--enable-hierarchical-cache)",
+        "  deployed  turned on by deploy/decode.sh:14 (--enable-hierarchical-cache)",
         "  until     it is fixed: take --enable-hierarchical-cache out (decode.sh:14)",
         "  origin    neither v0.5.17 nor the merge base has this method",
         "  siblings  +4 more readers wait",
