@@ -10,6 +10,7 @@ from auditor.analysis.readings import Reading, Readings, reads_elements
 from auditor.analysis.values import MEMBERS, RESULT, SELF, Keys, Path, Read
 from auditor.model import Reach
 from auditor.source import facts as f
+from auditor.source.equations import Equations
 from auditor.source.index import ClassKey, Function, is_property
 
 Origin = tuple[str, str]
@@ -249,23 +250,23 @@ class Usage:
 
     def _handed_out(self, name: str) -> frozenset[str]:
         """The buffers whose elements the families' methods of a name take."""
-        known = self._handed.get(name)
-        if known is None:
-            self._handed[name] = frozenset()  # a method that leads back to itself adds nothing
-            found: set[str] = set()
-            for key in self.readings.families:
-                method = self.index.classes[key].methods.get(name)
-                for read in self.readings.summary(method, key).reads if method else ():
-                    if read.path[0] != SELF[0] or len(read.path) < 2 or not reads_elements(read):
-                        continue
-                    if not self.readings.no_buffer(key, read.path) and not self._lacking(read):
-                        found |= self._buffers(read.path)
-            known = self._handed[name] = frozenset(found)
-        return known
+        return self._handed.solve((name,), partial(self._work_out, name))
+
+    def _work_out(self, name: str) -> frozenset[str]:
+        found: set[str] = set()
+        for key in self.readings.families:
+            method = self.index.classes[key].methods.get(name)
+            for read in self.readings.summary(method, key).reads if method else ():
+                if read.path[0] != SELF[0] or len(read.path) < 2 or not reads_elements(read):
+                    continue
+                if not self.readings.no_buffer(key, read.path) and not self._lacking(read):
+                    found |= self._buffers(read.path)
+        return frozenset(found)
 
     @cached_property
-    def _handed(self) -> dict[str, frozenset[str]]:
-        return {}
+    def _handed(self) -> Equations[str]:
+        """Methods may lead to each other; no answer hangs on which was asked for first."""
+        return Equations()
 
     def transferred(self, readings: Sequence[Reading]) -> bool:
         """Whether a transfer moves any of the buffers read."""

@@ -211,3 +211,42 @@ def test_a_pools_own_load_counts_where_it_copies_from_another_object() -> None:
 
     assert reach("host.bias[i]") == "live"
     assert reach("host[i]") == "latent"  # a copy that it made of itself
+
+
+CIRCLE = """
+class Pair:
+    def __init__(self, count, left, right):
+        self.counter = None
+        self.left = left(count)
+        self.right = right(count)
+        self.left.attach_counter(None)
+        self.right.attach_counter(None)
+
+    def attach_counter(self, counter):
+        self.counter = counter
+
+    def get_one(self, layer_id):
+        self.counter.wait_until(layer_id)
+        return self.left.get_two(layer_id)
+
+    def get_two(self, layer_id):
+        self.counter.wait_until(layer_id)
+        return self.right.get_one(layer_id), self.left.get_rows(layer_id)
+
+    def {first}(self, layer_id):
+        return self.left.get_one(layer_id)
+
+    def {second}(self, layer_id):
+        return self.left.get_two(layer_id)
+"""
+
+
+@pytest.mark.parametrize(("first", "second"), [("get_a", "get_b"), ("get_b", "get_a")])
+def test_getters_that_lead_to_each_other_answer_alike_whichever_is_asked_first(
+    first: str, second: str
+) -> None:
+    inner = POOL.format(new="        self.settle(layer_id)\n        return self.rows[layer_id]")
+    text = CIRCLE.replace("{first}", first).replace("{second}", second)
+    report = audit_sources({PATH: inner, "sglang/srt/pair.py": text})
+    told = {f.hit.where.symbol.qualname: f.hit.reach for f in report.findings}
+    assert told == {"Pair.get_a": "live", "Pair.get_b": "live"}
