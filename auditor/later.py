@@ -174,13 +174,17 @@ def _in_history(
 def _has_it(search: Endings, hit: Hit, text: set[bytes], commit: str, head: str | None) -> bool:
     """Whether a commit has the text, and with it the defect.
 
-    Where the few files that are looked at do not show it of the fork either, the text decides.
+    A wait there is no defect. Where the few files that are looked at show neither, and of the
+    fork's own commit with that text neither, the text decides.
     """
     if search.texts(commit, hit) != text:
         return False
-    if search.state(commit, hit) == "defect":
-        return True
-    return head is not None and search.state(head, hit) != "defect"
+    state = search.state(commit, hit)
+    if state in ("defect", "gated"):
+        return state == "defect"
+    if head is None or search.texts(head, hit) != text:
+        return False
+    return search.state(head, hit) != "defect"
 
 
 def _in_wheels(

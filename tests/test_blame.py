@@ -159,6 +159,16 @@ def test_half_of_a_later_change_is_the_forks_own_fault(tiny_repository: Make) ->
     assert finding.hit.where.symbol.qualname == "Pool.get_rows"
 
 
+def test_half_of_a_later_change_is_the_forks_own_fault_before_it_is_committed_too(
+    tiny_repository: Make,
+) -> None:
+    repository = tiny_repository({PATH: BEFORE, BASE: IDLE, **OTHER})
+    repository.commit({PATH: TAKEN, BASE: WAITING}, "moved", "v0.5.10")
+    repository.git("checkout", "--quiet", "-b", "fork", "v0.5.9")
+    repository.write({PATH: TAKEN})
+    assert only(audit(repository)).origin == "regressed"
+
+
 def test_text_that_upstream_had_all_along_excuses_nothing(tiny_repository: Make) -> None:
     """The wait was lost in another file; later upstream lost it there too, in another way."""
     repository = tiny_repository({PATH: TAKEN, BASE: WAITING, **OTHER})
