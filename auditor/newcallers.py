@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from auditor.analysis.values import Place
 from auditor.checks.view import Norm, View
-from auditor.model import Evidence, Hit, Location, Symbol
+from auditor.model import CONFIDENCES, Evidence, Hit, Location, Symbol
 from auditor.rulebook import CheckName, Rule
 from auditor.triage.findings import Blame
 from auditor.witnesses import Witnesses, texts
@@ -21,10 +21,12 @@ def pointed(
 ) -> list[Judged]:
     """The same hits, those in text of upstream's moved to the fork's callers that brought them.
 
-    Upstream calls the function behind a wait, or only to store; the fork calls it otherwise. Where
-    that caller has a hit of its own, the two are one defect, and the caller's stays.
+    Upstream calls the function behind a wait, or only to store; the fork calls it otherwise. A
+    caller that has a hit on the same buffer, no less sure, is told by that.
     """
-    places = {(hit.where.symbol.path, hit.where.symbol.qualname) for _, hit, _ in judged}
+    told: dict[tuple[str, str], list[Hit]] = {}
+    for _, hit, _ in judged:
+        told.setdefault((hit.where.symbol.path, hit.where.symbol.qualname), []).append(hit)
     kept: list[Judged] = []
     moved: dict[tuple[str, str, str], Judged] = {}
     for rule, hit, blame in judged:
@@ -32,7 +34,8 @@ def pointed(
         if not users:
             kept.append((rule, hit, blame))
             continue
-        if any((user.path, user.qualname) in places for user in users):
+        users = [u for u in users if not _covers(told.get((u.path, u.qualname), ()), hit)]
+        if not users:
             continue
         found = _at_caller(hit, users)
         key = (found.where.symbol.path, found.where.symbol.qualname, found.anchor)
@@ -40,6 +43,16 @@ def pointed(
         reason = f"{hit.where.symbol.qualname} is upstream's; in {refs} nothing calls it so"
         moved.setdefault(key, (rule, found, Blame("introduced", reason)))
     return [*kept, *moved.values()]
+
+
+def _covers(own: Iterable[Hit], hit: Hit) -> bool:
+    """Whether a caller's own hits tell of a hit below it."""
+    roots = set(hit.anchor.split(","))
+    return any(
+        roots & set(other.anchor.split(","))
+        and CONFIDENCES.index(other.confidence) <= CONFIDENCES.index(hit.confidence)
+        for other in own
+    )
 
 
 def _changed_users(

@@ -310,6 +310,41 @@ def test_a_caller_that_lost_its_wait_answers_for_the_helper_below_it() -> None:
     assert "Pool._rows" not in at
 
 
+BESIDE = """\
+from sglang.srt.models.pools import Notes
+
+
+class Worker:
+    def __init__(self, notes: Notes):
+        self.notes = notes
+
+    def checksum(self, pool, i):
+        return float(pool.get_raw(i).sum()) + self.notes.texts[i].sum()
+"""
+NOTES = "sglang/srt/models/pools.py"
+
+
+def test_another_defect_of_the_caller_swallows_nothing() -> None:
+    """The new caller reads a second pool's buffer past its getters: two defects, both told."""
+    notes = pool(["get_texts", "get_page", "get_head"], name="Notes", buffer="texts")
+    upstream = {POOL: INNER, WRITER: STORE, NOTES: notes}
+    found = audit_sources({**upstream, WORKER: BESIDE}, upstream).findings
+    assert sorted(f.hit.anchor for f in found) == ["rows", "texts"]
+    assert {f.hit.where.symbol.qualname for f in found} == {"Worker.checksum"}
+
+
+def test_a_second_caller_stands_for_itself_where_the_first_has_the_hit() -> None:
+    """One caller lost its wait and has a hit on the buffer; a new one has none."""
+    calls = INNER.replace("        return self._rows(i)\n", "        return self.get_raw(i)\n")
+    lost = calls.replace(
+        "    def get_rows(self, i):\n        self.settle(i)\n", "    def get_rows(self, i):\n"
+    )
+    upstream = {POOL: calls, WRITER: STORE}
+    findings = audit_sources({POOL: lost, WRITER: STORE, WORKER: USE}, upstream).findings
+    at = {f.hit.where.symbol.qualname: f.origin for f in findings}
+    assert at == {"Pool.get_rows": "regressed", "checksum": "introduced"}
+
+
 def test_a_getter_that_the_fork_wrote_stays_its_own_place() -> None:
     upstream = {POOL: INNER.replace("get_raw", "get_other"), WRITER: STORE}
     fork = {POOL: INNER, WRITER: STORE, WORKER: USE}
