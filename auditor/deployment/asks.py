@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from auditor.deployment.code import Body, Code, Guard, Index
+from auditor.deployment.code import Body, Code, Given, Guard
 from auditor.tables.conditions import returns_true
 from auditor.tables.constants import UNKNOWN
 from auditor.tables.facts import Term
@@ -44,7 +44,7 @@ _MOST_ASSIGNED = 4
 
 _OF_MODEL = re.compile(r"\b(hf_(?:\w+_)?config|model_config|architectures?|model_type)\b")
 _OF_PLATFORM = re.compile(r"\bplatform\b", re.IGNORECASE)
-_MODELS = b"self.hf_config ="
+_MODELS = "hf_config"
 """Whose attributes are the model's: the class that holds its configuration."""
 
 _OPERATORS: Mapping[str, type[ast.cmpop]] = {
@@ -85,6 +85,7 @@ class Asks:
         self.settings = settings
         self.asked: dict[str, Asked] = {}
         self._models: frozenset[str] | None = None
+        self._of_model: dict[ast.expr, bool] = {}
         self._following: list[int] = []
 
     def guards(self, guards: Sequence[Guard], body: Body, own: Body, inner: Cases) -> Cases:
@@ -218,8 +219,7 @@ class Asks:
             case ast.Attribute(value=ast.Name(id=owner), attr=name) if owner[:1].isupper():
                 return f"{owner}.{name}"
             case ast.Name(id=name):
-                index = self.code.index(body.module.path)
-                rows = index.bodies[0].assigned.get(name, []) if index is not None else []
+                rows = body.file.given(body.file.top, name)
                 if len(rows) == 1 and name not in body.assigned and name.isupper():
                     return self.constant(rows[0][0], body)
         return UNKNOWN
@@ -312,33 +312,30 @@ class Asks:
         self, node: ast.expr, body: Body, own: Body, depth: int
     ) -> list[tuple[Cases, ast.expr, Body]]:
         """What an expression may stand for, and when; none where that is not told."""
-        index = self.code.index(body.module.path)
-        assert index is not None
+        file = body.file
         match node:
             case ast.Name(id=name) if name in body.assigned and name in body.parameters:
                 return []
-            case ast.Name(id=name) if name in body.assigned:
-                return self.assigned(body.assigned[name], body, own, depth)
             case ast.Name(id=name):
-                top = index.bodies[0]
-                if name in top.assigned:
-                    return self.assigned(top.assigned[name], top, own, depth)
-                if name in index.imports:
-                    dotted, real = index.imports[name]
-                    module = self.code.tree.find(dotted)
-                    there = self.code.index(module.path) if module is not None else None
-                    if there is not None and real in there.bodies[0].assigned:
-                        top = there.bodies[0]
-                        return self.assigned(top.assigned[real], top, own, depth)
+                for scope in (body, file.top):
+                    rows = file.given(scope, name)
+                    if rows:
+                        return self.assigned(rows, scope, own, depth)
+                imported = file.imported(name)
+                there = self.code.imported(imported[0]) if imported is not None else None
+                if imported is not None and there is not None:
+                    rows = there.given(there.top, imported[1])
+                    if rows:
+                        return self.assigned(rows, there.top, own, depth)
             case ast.Attribute(value=ast.Name(id="self"), attr=name) if body.owner is not None:
-                return self.attribute(index, body, own, name, depth)
+                return self.attribute(body, own, name, depth)
             case ast.Call(func=ast.Name(id=name)):
-                function = self.code.function(index, name)
+                function = self.code.function(file, name)
                 if function is not None:
                     return self.returned(function, own, -1, depth)
             case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name)):
                 if body.owner is not None:
-                    return self.attribute(index, body, own, name, depth)
+                    return self.attribute(body, own, name, depth)
             case ast.Attribute(attr=name):
                 return self.elsewhere(name, own, depth)
         return []
@@ -348,17 +345,17 @@ class Asks:
 
         Several will do that all take it from the model.
         """
-        paths = self.code.mentioning(f"def {name}(", name)
+        paths = self.code.mentioning(name, f"def {name}(")
         if len(paths) == 1:
-            index = self.code.index(paths[0])
-            bodies = [b for b in (index.bodies if index else ()) if b.name == name and b.owner]
+            file = self.code.file(paths[0])
+            bodies = [b for b in (file.bodies(name) if file else ()) if b.owner]
             if bodies:
                 return self.returned(bodies[0], own, -1, depth) if len(bodies) == 1 else []
-        paths = self.code.mentioning(f"self.{name} = ", name) if len(paths) < 2 else ()
+        paths = self.code.mentioning(name, f"self.{name} = ") if len(paths) < 2 else ()
         if not 0 < len(paths) <= _MOST_MAKERS:
             return []
-        indexes = (self.code.index(path) for path in paths)
-        rows = [row for i in indexes if i is not None for row in i.attributes.get(name, ())]
+        files = [file for file in map(self.code.file, paths) if file is not None]
+        rows = [row for file in files for row in file.attributes(name)]
         real = [row for row in rows if self.of_model(row[1], row[0])]
         if rows and (len(rows) == 1 or len(real) == len(rows)):
             there, value, number, guards = rows[0]
@@ -367,7 +364,7 @@ class Asks:
 
     def assigned(
         self,
-        rows: Sequence[tuple[ast.expr, int, tuple[Guard, ...]]],
+        rows: Sequence[Given],
         body: Body,
         own: Body,
         depth: int,
@@ -388,9 +385,7 @@ class Asks:
             elif isinstance(value, ast.Tuple) and number < len(value.elts):
                 found.append((when, value.elts[number], body))
             elif isinstance(value, ast.Call) and isinstance(value.func, ast.Name):
-                index = self.code.index(body.module.path)
-                assert index is not None
-                function = self.code.function(index, value.func.id)
+                function = self.code.function(body.file, value.func.id)
                 if function is None:
                     return []
                 for inner, part, there in self.returned(function, own, number, depth):
@@ -419,15 +414,15 @@ class Asks:
         return found
 
     def attribute(
-        self, index: Index, body: Body, own: Body, name: str, depth: int
+        self, body: Body, own: Body, name: str, depth: int
     ) -> list[tuple[Cases, ast.expr, Body]]:
         """What an attribute, a property or a method of the object gives."""
         assert body.owner is not None
-        for here, owner in self.code.lineage(index, body.owner):
-            for other in here.bodies:
-                if other.owner is owner and other.name == name:
+        for here, owner in self.code.lineage(body.file, body.owner):
+            for other in here.bodies(name):
+                if other.owner is owner:
                     return self.returned(other, own, -1, depth)
-            rows = [row for row in here.attributes.get(name, ()) if row[0].owner is owner]
+            rows = [row for row in here.attributes(name) if row[0].owner is owner]
             # What an attribute is at first, before it gets its value.
             real = [row for row in rows if not isinstance(row[1], ast.Constant)] or rows
             if len(real) == 1:
@@ -478,17 +473,13 @@ class Asks:
 
     def declared(self, owner: str, name: str, body: Body) -> object:
         """The default of a variable that a class of the tree declares."""
-        index = self.code.index(body.module.path)
-        if index is None or owner not in index.imports:
-            return UNKNOWN
-        module = self.code.tree.find(index.imports[owner][0])
-        there = self.code.index(module.path) if module is not None else None
-        for body_, values in (
-            (b, b.assigned.get(name, ())) for b in (there.bodies if there else ())
-        ):
-            for value, _, _ in values:
-                if isinstance(value, ast.Call) and value.args:
-                    return self.constant(value.args[0], body_)
+        imported = body.file.imported(owner)
+        there = self.code.imported(imported[0]) if imported is not None else None
+        for part in there.parts(name) if there is not None else ():
+            for scope in part.bodies:
+                for value, _, _ in scope.assigned.get(name, ()):
+                    if isinstance(value, ast.Call) and value.args:
+                        return self.constant(value.args[0], scope)
         return UNKNOWN
 
     def platform(self, node: ast.expr, body: Body, term: Term) -> str | None:
@@ -502,8 +493,7 @@ class Asks:
             ) if name.startswith("is_") and _OF_PLATFORM.search(source(owner)):
                 pass
             case ast.Call(func=ast.Name(id=name), args=[], keywords=[]) if name.startswith("is_"):
-                index = self.code.index(body.module.path)
-                function = self.code.function(index, name) if index is not None else None
+                function = self.code.function(body.file, name)
                 if function is None or function.function is None:
                     return None
                 if b"torch" not in ast.unparse(function.function).encode():
@@ -529,27 +519,27 @@ class Asks:
 
     def of_model(self, node: ast.expr, body: Body) -> bool:
         """Whether an expression is about the model alone."""
-        text = source(node, 400)
-        if _OF_MODEL.search(text):
-            return True
-        return (
-            isinstance(node, ast.Attribute)
-            and not (isinstance(node.value, ast.Name) and node.value.id == "self")
-            and node.attr in self.models
-        )
+        if node not in self._of_model:
+            self._of_model[node] = bool(_OF_MODEL.search(source(node, 400))) or (
+                isinstance(node, ast.Attribute)
+                and not (isinstance(node.value, ast.Name) and node.value.id == "self")
+                and node.attr in self.models
+            )
+        return self._of_model[node]
 
     @property
     def models(self) -> frozenset[str]:
         """The names of what the class that holds a model's configuration says of it."""
         if self._models is None:
             found: set[str] = set()
-            for path in self.code.mentioning(_MODELS.decode()):
-                index = self.code.index(path)
-                if index is not None:
-                    owners = {id(row[0].owner) for row in index.attributes.get("hf_config", ())}
+            for path in self.code.mentioning(_MODELS, f"self.{_MODELS} ="):
+                file = self.code.file(path)
+                if file is not None:
+                    owners = {id(row[0].owner) for row in file.attributes(_MODELS)}
                     found |= {
                         name
-                        for name, rows in index.attributes.items()
+                        for part in file.parts("self.")
+                        for name, rows in part.attributes.items()
                         if any(id(row[0].owner) in owners for row in rows)
                     }
             self._models = frozenset(found)
@@ -571,14 +561,16 @@ class Asks:
         self, node: ast.expr, body: Body
     ) -> tuple[tuple[tuple[str, tuple[str, ...], bool, bool], ...], ...]:
         """What a function of the tree asks of a model's architecture and type."""
-        index = self.code.index(body.module.path)
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or index is None:
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
             return ()
-        function = self.code.function(index, node.func.id)
+        function = self.code.function(body.file, node.func.id)
         if function is None or function.function is None or function.owner is not None:
             return ()
+        module = self.code.tree.module(function.file.path)
+        if module is None:
+            return ()
         try:
-            found = returns_true(FunctionValue(function.module, function.function))
+            found = returns_true(FunctionValue(module, function.function))
         except RecursionError:
             return ()
         rows = tuple(
@@ -639,7 +631,7 @@ class Asks:
     ) -> None:
         """Keep what a field is, and where it was first asked for."""
         line = getattr(node, "lineno", 0)
-        self.asked.setdefault(field, Asked(kind, name, body.module.path, line, default, tests))
+        self.asked.setdefault(field, Asked(kind, name, body.file.path, line, default, tests))
 
 
 def _either(kinds: ast.expr) -> list[ast.expr]:
@@ -662,4 +654,4 @@ def _argument(call: ast.Call | None, callee: Body, name: str) -> ast.expr | None
 
 
 def _place(body: Body) -> tuple[str, int]:
-    return body.module.path, body.function.lineno if body.function is not None else 1
+    return body.file.path, body.function.lineno if body.function is not None else 1

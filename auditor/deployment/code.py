@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeVar
 
+from auditor.deployment.pieces import Piece, cut, statements
 from auditor.source.scout import deployed
-from auditor.tables.modules import Module, Tree
+from auditor.tables.modules import Tree, absolute, package_of
+
+T = TypeVar("T")
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -19,8 +24,17 @@ SERVER = "sglang/srt/"
 Guard = tuple[ast.expr, bool]
 """A test, and whether it must fail."""
 
+Given = tuple[ast.expr, int, tuple[Guard, ...]]
+"""What a name is given: the value, its place in a tuple (-1: whole), the tests around."""
+
 Row = tuple["Body", ast.expr, int, tuple[Guard, ...]]
 """What something is given: where, the value, its place in a tuple (-1: whole), the tests around."""
+
+_LONGEST_HEADER = 500
+"""Bytes from the word class to the last of its bases."""
+
+_ONLY_WORDS = bytes(c if c > 127 or chr(c).isalnum() or c == 95 else 32 for c in range(256))
+"""Turns into spaces what is no part of a name."""
 
 _TYPE_TESTS = frozenset({"isinstance", "issubclass", "type", "cast"})
 _EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
@@ -33,14 +47,11 @@ class Body:
     ``function`` is then None.
     """
 
-    module: Module
+    file: File
     owner: ast.ClassDef | None
     function: FunctionNode | None
-    assigned: dict[str, list[tuple[ast.expr, int, tuple[Guard, ...]]]] = field(default_factory=dict)
-    """What local names are given: the value, its place in a tuple (-1: whole), the tests around.
-
-    A value that a loop or a context makes is ``...``.
-    """
+    assigned: dict[str, list[Given]] = field(default_factory=dict)
+    """What local names are given; a value that a loop or a context makes is ``...``."""
     returns: list[tuple[ast.expr | None, tuple[Guard, ...]]] = field(default_factory=list)
 
     @property
@@ -85,14 +96,15 @@ class Use:
         return self.node.value if isinstance(self.node, ast.Attribute) else None
 
 
-class Index:
-    """The bodies of one module, the uses of each name, and what attributes are given.
+class Part:
+    """What one piece of a file says: its bodies, the uses of each name, what attributes are given.
 
-    ``named_values`` are those given by a name as text or a keyword of a function.
+    ``named_values`` are those given by a name as text or a keyword of a function. ``around`` is
+    the body in which the piece stands: that of the file, or of a class.
     """
 
-    def __init__(self, module: Module) -> None:
-        self.module = module
+    def __init__(self, block: Sequence[ast.stmt], around: Body) -> None:
+        self.file = around.file
         self.bodies: list[Body] = []
         self.uses: dict[str, list[Use]] = {}
         self.attributes: dict[str, list[Row]] = {}
@@ -100,14 +112,8 @@ class Index:
         self.classes: list[ast.ClassDef] = []
         self.aliases: dict[str, str] = {}
         self.imports: dict[str, tuple[str, str]] = {}
-        top = Body(module, None, None)
-        self.bodies.append(top)
-        self._block(module.body, top, None, ())
-
-    def named(self, name: str) -> list[Use]:
-        """The uses of a name, under whatever name it was imported."""
-        others = [alias for alias, real in self.aliases.items() if real == name]
-        return [use for text in (name, *others) for use in self.uses.get(text, ())]
+        self.stars: list[str] = []
+        self._block(block, around, around.owner, ())
 
     def _block(
         self,
@@ -128,10 +134,10 @@ class Index:
                     self._expression(decorator, body, guards, None)
                 for default in (*node.args.defaults, *node.args.kw_defaults):
                     if default is not None:
-                        inner = Body(self.module, owner, node)
+                        inner = Body(self.file, owner, node)
                         self._expression(default, inner, (), None)
                 if body.function is None:
-                    body = Body(self.module, owner, node)
+                    body = Body(self.file, owner, node)
                     self.bodies.append(body)
                     self._block(node.body, body, owner, ())
                 else:
@@ -144,7 +150,7 @@ class Index:
                     self._expression(decorator, body, guards, None)
                 inside = body
                 if body.function is None:
-                    inside = Body(self.module, node, None)
+                    inside = Body(self.file, node, None)
                     self.bodies.append(inside)
                 self._block(node.body, inside, node, guards)
             case ast.Import() | ast.ImportFrom():
@@ -153,7 +159,10 @@ class Index:
                     if alias.asname:
                         self.aliases[alias.asname] = alias.name
                     if isinstance(node, ast.ImportFrom):
-                        self.imports[local] = (self.module.absolute(node), alias.name)
+                        dotted = absolute(self.file.package, node)
+                        self.imports[local] = (dotted, alias.name)
+                        if alias.name == "*":
+                            self.stars.append(dotted)
             case ast.If():
                 self._expression(node.test, body, guards, None)
                 self._block(node.body, body, owner, (*guards, (node.test, False)))
@@ -184,14 +193,16 @@ class Index:
                 self._block(node.orelse, body, owner, guards)
             case ast.For() | ast.AsyncFor():
                 self._expression(node.iter, body, guards, None)
-                self._assigned(node.target, ast.Constant(...), body, guards)
+                self._assigned(node.target, _unknown(node.target), body, guards)
                 self._block(node.body, body, owner, guards)
                 self._block(node.orelse, body, owner, guards)
             case ast.With() | ast.AsyncWith():
                 for item in node.items:
                     self._expression(item.context_expr, body, guards, None)
                     if item.optional_vars is not None:
-                        self._assigned(item.optional_vars, ast.Constant(...), body, guards)
+                        self._assigned(
+                            item.optional_vars, _unknown(item.optional_vars), body, guards
+                        )
                 self._block(node.body, body, owner, guards)
             case ast.Try():
                 for block in (node.body, *(handler.body for handler in node.handlers)):
@@ -200,7 +211,7 @@ class Index:
                 self._block(node.finalbody, body, owner, guards)
             case ast.AugAssign():
                 self._expression(node.value, body, guards, None)
-                self._assigned(node.target, ast.Constant(...), body, guards)
+                self._assigned(node.target, _unknown(node.target), body, guards)
             case _:
                 for child in ast.iter_child_nodes(node):
                     self._expression(child, body, guards, None)
@@ -229,13 +240,13 @@ class Index:
         match node:
             case ast.Call(func=func, args=args, keywords=keywords):
                 self._callee(node, func, body, guards, inside)
-                if _last(func) in _TYPE_TESTS:
-                    args = args[:1] if _last(func) != "cast" else args[1:]
+                if last(func) in _TYPE_TESTS:
+                    args = args[:1] if last(func) != "cast" else args[1:]
                 for arg in args:
                     self._expression(arg, body, guards, node)
                 for keyword in keywords:
                     self._expression(keyword.value, body, guards, node)
-                    if keyword.arg and not _last(func)[:1].isupper():
+                    if keyword.arg and not last(func)[:1].isupper():
                         row = (body, keyword.value, -1, guards)
                         self.named_values.setdefault(keyword.arg, []).append(row)
             case ast.IfExp(test=test, body=then, orelse=orelse):
@@ -297,105 +308,252 @@ class Index:
         self.uses.setdefault(name, []).append(use)
 
 
+class File:
+    """One file, parsed piece by piece: those that hold a name are, once it is asked for."""
+
+    def __init__(self, path: str, data: bytes) -> None:
+        self.path = path
+        self.package = package_of(path)
+        self.top = Body(self, None, None)
+        self._data = data
+        self._pieces = cut(data)
+        self._parts: dict[Piece, Part] = {}
+        self._holding: dict[str, list[Part]] = {}
+        self._classes: dict[Piece, Body | None] = {}
+        """The body of a class by its shell; None where what it defines was read with it."""
+
+    def parts(self, text: str) -> list[Part]:
+        """What the pieces say that hold a text, in their order."""
+        found = self._holding.get(text)
+        if found is None:
+            data = text.encode()
+            parts = (self._part(piece) for piece in self._pieces if data in piece.text)
+            found = self._holding[text] = list(dict.fromkeys(parts))
+        return found
+
+    def bodies(self, name: str) -> list[Body]:
+        """The functions and methods of a name."""
+        return [body for part in self.parts(name) for body in part.bodies if body.name == name]
+
+    def uses(self, name: str) -> list[Use]:
+        """Where a name is used that is not renamed."""
+        return [use for part in self.parts(name) for use in part.uses.get(name, ())]
+
+    def named(self, name: str) -> list[Use]:
+        """The uses of a name, under whatever name it was imported."""
+        return [use for text in self.names_of(name) for use in self.uses(text)]
+
+    def names_of(self, name: str) -> list[str]:
+        """A name, and those under which it was imported."""
+        rows = [row for part in self.parts(name) for row in part.aliases.items()]
+        return list(dict.fromkeys([name, *(alias for alias, real in rows if real == name)]))
+
+    def attributes(self, name: str) -> list[Row]:
+        """What attributes of a name are given."""
+        return [row for part in self.parts(name) for row in part.attributes.get(name, ())]
+
+    def values(self, name: str) -> list[Row]:
+        """What is given by a name as text or a keyword of a function."""
+        return [row for part in self.parts(name) for row in part.named_values.get(name, ())]
+
+    def classes(self, name: str) -> list[ast.ClassDef]:
+        """The classes of a name."""
+        return [node for part in self.parts(name) for node in part.classes if node.name == name]
+
+    def based_on(self, name: str) -> list[ast.ClassDef]:
+        """The classes that name one among their bases."""
+        names = self.names_of(name)
+        nodes = {id(n): n for text in names for part in self.parts(text) for n in part.classes}
+        return [n for n in nodes.values() if any(last(base) in names for base in n.bases)]
+
+    def real(self, name: str) -> str:
+        """The name that an imported one had."""
+        found = [part.aliases[name] for part in self.parts(name) if name in part.aliases]
+        return found[-1] if found else name
+
+    def imported(self, name: str) -> tuple[str, str] | None:
+        """The dotted module that a name was imported from, and its name there."""
+        found = [part.imports[name] for part in self.parts(name) if name in part.imports]
+        return found[-1] if found else None
+
+    def locals_of(self, name: str) -> list[str]:
+        """What a name is called here that was imported."""
+        return [
+            local
+            for part in self.parts(name)
+            for local, (_, real) in part.imports.items()
+            if real == name
+        ]
+
+    def stars(self) -> list[str]:
+        """The modules all of whose names are imported."""
+        return [dotted for part in self.parts("import *") for dotted in part.stars]
+
+    def given(self, body: Body, name: str) -> list[Given]:
+        """What a local name of a body is given, or a name of the file."""
+        if body is self.top:
+            self.parts(name)
+            return sorted(body.assigned.get(name, ()), key=lambda row: row[0].lineno)
+        return body.assigned.get(name, [])
+
+    def defines(self, owner: ast.ClassDef, name: str) -> bool:
+        """Whether a class of this file has a method of its own of a name."""
+        return any(body.owner is owner for body in self.bodies(name))
+
+    def mixed_into(self, owner: ast.ClassDef) -> set[str]:
+        """The class that a mixin says its methods are of: ``def f(self: Runner)``."""
+        return self._mixed.get(owner, set()) - {"Self", owner.name}
+
+    @cached_property
+    def _mixed(self) -> dict[ast.ClassDef, set[str]]:
+        found: dict[ast.ClassDef, set[str]] = {}
+        for body in (body for part in self.parts("self:") for body in part.bodies):
+            if body.owner is not None and body.function is not None:
+                for arg in body.function.args.args[:1]:
+                    if arg.arg == "self" and arg.annotation is not None:
+                        found.setdefault(body.owner, set()).add(_named(arg.annotation))
+        return found
+
+    def _part(self, piece: Piece) -> Part:
+        """What a piece says, or where it was read with its class what that says."""
+        if piece not in self._parts:
+            around = self.top
+            if piece.shell is not None:
+                of_class = self._part(piece.shell)
+                body = self._classes[piece.shell]
+                if body is None:
+                    return of_class
+                around = body
+            block = piece.parsed()
+            said = self._there(piece) if block is None else block
+            part = self._parts[piece] = Part(said, around)
+            if piece.shell is None:
+                bodies = (body for body in part.bodies if body.function is None)
+                self._classes[piece] = next(bodies, None) if block is not None else None
+        return self._parts[piece]
+
+    def _there(self, piece: Piece) -> list[ast.stmt]:
+        """What the whole file, parsed, has at a piece that is none by itself."""
+        block = self._whole
+        following = self._pieces[self._pieces.index(piece) + 1 :]
+        if piece.shell is not None:
+            block = [row for node in block if isinstance(node, ast.ClassDef) for row in node.body]
+        else:
+            following = [other for other in following if other.shell is None]
+        end = following[0].start if following else math.inf
+        return [node for node in block if piece.start <= _first_line(node) < end]
+
+    @cached_property
+    def _whole(self) -> list[ast.stmt]:
+        return statements(self._data) or []
+
+
 class Code:
     """The deployed files of a tree, looked through by bytes and parsed where a name stands."""
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
-        self._indexes: dict[str, Index | None] = {}
+        self._files: dict[str, File | None] = {}
         self._paths = [p for p in sorted(tree.paths) if p.startswith(SERVER) and deployed(p)]
         self._mentions: dict[str, tuple[str, ...]] = {}
         self._uses: dict[str, list[Use]] = {}
-        self._subclasses: dict[str, list[tuple[Index, ast.ClassDef]]] = {}
+        self._subclasses: dict[str, list[tuple[File, ast.ClassDef]]] = {}
 
-    def mentioning(self, text: str, name: str = "") -> tuple[str, ...]:
-        """The files of the server whose bytes hold a text, which may be around a ``name``."""
-        known = self._mentions.get(text)
+    @cached_property
+    def _words(self) -> dict[str, frozenset[bytes]]:
+        """The words of each file of the server.
+
+        Read once: a hundred words are asked for, and no one knows which before.
+        """
+        return {
+            path: frozenset((self.tree.content(path) or b"").translate(_ONLY_WORDS).split())
+            for path in self._paths
+        }
+
+    def mentioning(self, name: str, text: str = "") -> tuple[str, ...]:
+        """The files of the server that hold a name, and a text around it."""
+        key = text or name
+        known = self._mentions.get(key)
         if known is None:
-            word = text.encode()
-            paths = self.mentioning(name) if name else self._paths
-            known = tuple(p for p in paths if word in (self.tree.content(p) or b""))
-            self._mentions[text] = known
+            word = name.encode()
+            paths = [path for path, words in self._words.items() if word in words]
+            if text:
+                around = text.encode()
+                paths = [path for path in paths if around in (self.tree.content(path) or b"")]
+            known = self._mentions[key] = tuple(paths)
         return known
 
-    def index(self, path: str) -> Index | None:
-        """The index of a file, None where it cannot be parsed."""
-        if path not in self._indexes:
-            module = self.tree.module(path)
-            self._indexes[path] = Index(module) if module is not None else None
-        return self._indexes[path]
+    def file(self, path: str) -> File | None:
+        """A file, None where it cannot be read."""
+        if path not in self._files:
+            data = self.tree.content(path)
+            self._files[path] = File(path, data) if data is not None else None
+        return self._files[path]
+
+    def imported(self, dotted: str) -> File | None:
+        """The file of a dotted module."""
+        path = self.tree.located(dotted)
+        return self.file(path) if path is not None else None
+
+    def _of(self, paths: Iterable[str], ask: Callable[[File], list[T]]) -> list[tuple[File, T]]:
+        files = [file for file in map(self.file, paths) if file is not None]
+        return [(file, found) for file in files for found in ask(file)]
 
     def uses(self, name: str) -> list[Use]:
         """All uses of a name, in the files of which a line may be one."""
         if name not in self._uses:
             used = _used(name)
-            self._uses[name] = [
-                use
+            paths = (
+                path
                 for path in self.mentioning(name)
                 if any(map(used.search, _lines(self.tree.content(path) or b"", name)))
-                for index in [self.index(path)]
-                if index is not None
-                for use in index.named(name)
-            ]
+            )
+            self._uses[name] = [use for _, use in self._of(paths, lambda file: file.named(name))]
         return self._uses[name]
 
-    def subclasses(self, name: str) -> list[tuple[Index, ast.ClassDef]]:
+    def subclasses(self, name: str) -> list[tuple[File, ast.ClassDef]]:
         """The classes that name one among their bases."""
         if name not in self._subclasses:
-            based = re.compile(rb"\bclass \w+\([^)]*\b%b\b|\b%b as " % ((name.encode(),) * 2))
-            self._subclasses[name] = [
-                (index, node)
+            paths = (
+                path
                 for path in self.mentioning(name)
-                if based.search(self.tree.content(path) or b"")
-                for index in [self.index(path)]
-                if index is not None
-                for node in index.classes
-                if any(index.aliases.get(_last(base), _last(base)) == name for base in node.bases)
-            ]
+                if _may_be_a_base(self.tree.content(path) or b"", name.encode())
+            )
+            self._subclasses[name] = self._of(paths, lambda file: file.based_on(name))
         return self._subclasses[name]
 
-    def classes(self, name: str) -> list[tuple[Index, ast.ClassDef]]:
+    def classes(self, name: str) -> list[tuple[File, ast.ClassDef]]:
         """The classes of a name."""
-        return [
-            (index, node)
-            for path in self.mentioning(f"class {name}", name)
-            for index in [self.index(path)]
-            if index is not None
-            for node in index.classes
-            if node.name == name
-        ]
+        return self._of(self.mentioning(name, f"class {name}"), lambda file: file.classes(name))
 
-    def lineage(self, index: Index, owner: ast.ClassDef) -> list[tuple[Index, ast.ClassDef]]:
+    def lineage(self, file: File, owner: ast.ClassDef) -> list[tuple[File, ast.ClassDef]]:
         """A class and its known bases, nearest first."""
-        found: list[tuple[Index, ast.ClassDef]] = []
-        pending = [(index, owner)]
+        found: list[tuple[File, ast.ClassDef]] = []
+        pending = [(file, owner)]
         while pending and len(found) < 12:
             here, node = pending.pop(0)
             if any(node is other for _, other in found):
                 continue
             found.append((here, node))
-            names = [here.aliases.get(_last(base), _last(base)) for base in node.bases]
-            for name in [*names, *_mixed_into(node)]:
-                if name:
-                    pending += self.classes(name)[:1]
+            names = [here.real(last(base)) for base in node.bases if last(base)]
+            for name in [*names, *sorted(here.mixed_into(node))]:
+                pending += self.classes(name)[:1]
         return found
 
-    def function(self, index: Index, name: str) -> Body | None:
-        """The function of the top level that a name means in a module."""
-        for body in index.bodies:
-            if body.owner is None and body.name == name:
+    def function(self, file: File, name: str) -> Body | None:
+        """The function of the top level that a name means in a file."""
+        for body in file.bodies(name):
+            if body.owner is None:
                 return body
-        if name in index.imports:
-            dotted, real = index.imports[name]
-            module = self.tree.find(dotted)
-            if module is not None:
-                there = self.index(module.path)
-                if there is not None and there is not index:
-                    return self.function(there, real)
-        for dotted in index.module.stars:
-            module = self.tree.find(dotted)
-            there = self.index(module.path) if module is not None else None
-            if there is not None and there is not index and not there.module.stars:
+        imported = file.imported(name)
+        if imported is not None:
+            dotted, real = imported
+            there = self.imported(dotted)
+            if there is not None and there is not file:
+                return self.function(there, real)
+        for dotted in file.stars():
+            there = self.imported(dotted)
+            if there is not None and there is not file and not there.stars():
                 found = self.function(there, name)
                 if found is not None:
                     return found
@@ -409,6 +567,20 @@ def _used(name: str) -> re.Pattern[bytes]:
         rb"\b%b\(|\b%b as |@.*\b%b\b|[=(]\s*%b\b(?! *:)|\b(?:else|or|return)\s+%b\b"
         rb"|[\"']\s*:\s*%b\b|^(?!.*\b(?:import|isinstance)\b).*, %b[,)]|^\s*%b,?$" % ((word,) * 8)
     )
+
+
+def _may_be_a_base(data: bytes, word: bytes) -> bool:
+    """Whether a name stands in the header of a class, or is given another name."""
+    renamed = word + b" as "
+    at = data.find(word)
+    while at >= 0:
+        header = data.rfind(b"class ", max(0, at - _LONGEST_HEADER), at)
+        if header >= 0 and b"):" not in data[header:at]:
+            return True
+        if data.startswith(renamed, at):
+            return True
+        at = data.find(word, at + len(word))
+    return False
 
 
 def _lines(data: bytes, name: str) -> Iterator[bytes]:
@@ -448,17 +620,22 @@ def leaves(block: Sequence[ast.stmt]) -> bool:
     return isinstance(last, _EXITS)
 
 
-def _mixed_into(owner: ast.ClassDef) -> set[str]:
-    """The class that a mixin says its methods are of: ``def f(self: Runner)``."""
-    found: set[str] = set()
-    for node in owner.body:
-        if isinstance(node, ast.FunctionDef) and node.args.args:
-            said = node.args.args[0].annotation
-            if isinstance(said, ast.Constant) and isinstance(said.value, str):
-                found.add(said.value)
-            elif said is not None:
-                found.add(_last(said))
-    return found - {"Self", owner.name}
+def _named(annotation: ast.expr) -> str:
+    """The class that an annotation names, as text too."""
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        return annotation.value
+    return last(annotation)
+
+
+def _unknown(target: ast.expr) -> ast.expr:
+    """The value that a loop or a context gives a name."""
+    return ast.copy_location(ast.Constant(...), target)
+
+
+def _first_line(node: ast.stmt) -> int:
+    """Where a statement begins, its decorators included."""
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
 
 def _pattern(subject: ast.expr, pattern: ast.pattern) -> ast.expr | None:
@@ -474,10 +651,11 @@ def _pattern(subject: ast.expr, pattern: ast.pattern) -> ast.expr | None:
 
 def _of_types(left: ast.expr, ops: Iterable[ast.cmpop]) -> bool:
     """``type(x) is C``."""
-    return isinstance(left, ast.Call) and _last(left.func) == "type"
+    return isinstance(left, ast.Call) and last(left.func) == "type"
 
 
-def _last(node: ast.expr) -> str:
+def last(node: ast.expr) -> str:
+    """The last name of a dotted one."""
     if isinstance(node, ast.Subscript):
         node = node.value
     return node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")

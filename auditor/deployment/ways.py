@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
 from auditor.deployment.asks import Asked, Asks
-from auditor.deployment.code import Body, Code, Index, Use
+from auditor.deployment.code import Body, Code, Use
 from auditor.tables.facts import Flag, Term
 from auditor.tables.terms import (
     ALWAYS,
@@ -159,19 +159,19 @@ class Ways:
         found: dict[str, None] = {}
         pending = [class_name]
         while pending and len(found) < _MOST_HEIRS:
-            for _, node in self.code.subclasses(pending.pop(0)):
-                own = {getattr(row, "name", "") for row in node.body}
-                if node.name not in found and node.name != class_name and method not in own:
+            for file, node in self.code.subclasses(pending.pop(0)):
+                own = bool(method) and file.defines(node, method)
+                if node.name not in found and node.name != class_name and not own:
                     found[node.name] = None
                     pending.append(node.name)
         return list(found)
 
     def run(self, path: str, qualname: str) -> Cases:
         """When a function that is no method of a pool runs; none where nothing makes its object."""
-        index = self.code.index(path)
+        file = self.code.file(path)
         owner, _, name = qualname.rpartition(".")
-        for body in index.bodies if index is not None else ():
-            if body.name == name and (body.owner.name if body.owner else "") == owner:
+        for body in file.bodies(name) if file is not None else ():
+            if (body.owner.name if body.owner else "") == owner:
                 self.steps = 0
                 if owner and self.constructed(owner, ALWAYS, "made", ()) is None:
                     return NEVER
@@ -206,11 +206,11 @@ class Ways:
             for path in self.code.mentioning(name):
                 if not given.search(self.code.tree.content(path) or b""):
                     continue
-                index = self.code.index(path)
-                if index is None:
+                file = self.code.file(path)
+                if file is None:
                     continue
-                rows = [r for r in index.attributes.get(name, ()) if _of_settings(r[0])]
-                for body, value, number, guards in (*index.named_values.get(name, ()), *rows):
+                rows = [r for r in file.attributes(name) if _of_settings(r[0])]
+                for body, value, number, guards in (*file.values(name), *rows):
                     if number >= 0 or body.function is None or len(found) >= _MOST_GIVEN:
                         continue
                     if not _chosen(value, body):
@@ -288,31 +288,29 @@ class Ways:
     def held(self, use: Use, depth: int) -> Cases:
         """When an object is made of a class that is kept in a local name or handed on."""
         body = use.body
-        index = self.code.index(body.module.path)
-        assert index is not None
         if depth > _MOST_HANDS:
             return ALWAYS
         found = ALWAYS
-        callee, name = self.handed(index, use)
+        callee, name = self.handed(use)
         if callee is not None:
-            inner = self.flowing(index, callee, name, depth + 1)
+            inner = self.flowing(callee, name, depth + 1)
             found = self.asks.substituted(inner, use.inside, callee, body, body)
         for name, rows in body.assigned.items():
             if any(node is use.node for value, *_ in rows for node in ast.walk(value)):
-                return both(found, self.flowing(index, body, name, depth + 1), found)
+                return both(found, self.flowing(body, name, depth + 1), found)
         return found
 
-    def flowing(self, index: Index, body: Body, name: str, depth: int) -> Cases:
+    def flowing(self, body: Body, name: str, depth: int) -> Cases:
         """When an object is made of the class that a local name or parameter holds."""
         found: list[Cases] = []
-        for use in index.uses.get(name, ()):
+        for use in body.file.uses(name):
             if use.body is not body or use.attribute:
                 continue
             inner = ALWAYS if use.call is not None else self.held(use, depth)
             found.append(self.asks.guards(use.guards, body, body, inner))
         return self.joined(found) if found else ALWAYS
 
-    def handed(self, index: Index, use: Use) -> tuple[Body | None, str]:
+    def handed(self, use: Use) -> tuple[Body | None, str]:
         """The function of the same file to which a use hands something, and the parameter."""
         call = use.inside
         if call is None:
@@ -324,8 +322,8 @@ class Ways:
                 owner = use.body.owner
             case _:
                 return None, ""
-        for body in index.bodies:
-            if body.name == name and body.owner is owner:
+        for body in use.body.file.bodies(name):
+            if body.owner is owner:
                 parameters = list(body.parameters)
                 for keyword in call.keywords:
                     if keyword.value is use.node and keyword.arg in parameters:
@@ -346,7 +344,7 @@ class Ways:
                 return both(inner, found, inner)
             text = f"{ast.unparse(use.node)} as {name}"
         field = f"? {text}"
-        place = (use.body.module.path, use.node.lineno)
+        place = (use.body.file.path, use.node.lineno)
         self.asks.asked.setdefault(field, Asked("other", text, *place))
         return both(inner, (frozenset([Term(field, "true")]),), inner)
 
@@ -446,10 +444,10 @@ class Ways:
         if len(uses) <= _WIDEST:
             for use in uses:
                 found.append(self.through(use, init, inner, how, stack))
-        for _, node in self.code.subclasses(name):
+        for file, node in self.code.subclasses(name):
             if node.name == name:
                 continue
-            own = next((n for n in node.body if _is_init(n)), None)
+            own = next((b.function for b in file.bodies("__init__") if b.owner is node), None)
             if (init is not None or not uses) and (own is None or _calls_super(own)):
                 open_left = inner if own is None or init is None else self.closed(inner, init)
                 below = self.constructed(node.name, open_left, how, (*stack, id(node)))
@@ -469,8 +467,7 @@ class Ways:
         assert body.function is not None
         name = body.function.name
         if how == "made" or (how == "run" and body.owner is not None):
-            index = self.code.index(body.module.path)
-            found = index.named(name) if index is not None else []
+            found = body.file.named(name)
             return [use for use in found if use.body.function is not body.function]
         if body.owner is None:
             return [
@@ -479,16 +476,12 @@ class Ways:
                 if use.body.function is not body.function and self.means(use, body)
             ]
         family = self.family(body)
-        words = [word.encode() for word in family]
-        near = [
-            path
-            for path in self.code.mentioning(name)
-            if any(word in (self.code.tree.content(path) or b"") for word in words)
-        ]
+        known = {path for word in family for path in self.code.mentioning(word)}
+        near = [path for path in self.code.mentioning(name) if path in known]
         uses: list[Use] = []
         for path in near if len(near) <= _WIDEST else ():
-            index = self.code.index(path)
-            for use in index.named(name) if index is not None else ():
+            file = self.code.file(path)
+            for use in file.named(name) if file is not None else ():
                 if not use.attribute or use.body.function is body.function:
                     continue
                 receiver = use.receiver
@@ -501,23 +494,20 @@ class Ways:
     def family(self, body: Body) -> set[str]:
         """The names of a method's class, its bases and those below it."""
         assert body.owner is not None
-        index = self.code.index(body.module.path)
-        assert index is not None
-        found = {node.name for _, node in self.code.lineage(index, body.owner)}
+        found = {node.name for _, node in self.code.lineage(body.file, body.owner)}
         found |= {node.name for _, node in self.code.subclasses(body.owner.name)}
         return found
 
     def means(self, use: Use, body: Body) -> bool:
         """Whether a name can be that function: defined here, or imported from its module."""
-        index = self.code.index(use.body.module.path)
-        assert index is not None and body.function is not None
+        file = use.body.file
+        assert body.function is not None
         if use.attribute:
             receiver = use.receiver
-            return isinstance(receiver, ast.Name) and receiver.id in index.imports
-        if use.body.module is body.module:
+            return isinstance(receiver, ast.Name) and file.imported(receiver.id) is not None
+        if file is body.file:
             return True
-        named = [local for local, (_, real) in index.imports.items() if real == body.function.name]
-        return isinstance(use.node, ast.Name) and use.node.id in named
+        return isinstance(use.node, ast.Name) and use.node.id in file.locals_of(body.function.name)
 
 
 def _annotated(body: Body, name: str) -> frozenset[str]:
@@ -598,11 +588,7 @@ def _constant_of(call: ast.expr | None) -> str | None:
     return None
 
 
-def _is_init(node: ast.stmt) -> bool:
-    return isinstance(node, ast.FunctionDef) and node.name == "__init__"
-
-
-def _calls_super(node: ast.stmt) -> bool:
+def _calls_super(node: ast.AST) -> bool:
     return any(
         isinstance(inner, ast.Call)
         and isinstance(inner.func, ast.Attribute)

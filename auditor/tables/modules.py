@@ -54,12 +54,7 @@ class Module:
 
     def absolute(self, node: ast.ImportFrom) -> str:
         """The dotted module that a ``from … import`` of this file names."""
-        module = node.module or ""
-        if not node.level:
-            return module
-        parts = self.package.split(".")
-        parts = parts[: len(parts) - (node.level - 1)]
-        return ".".join([*parts, module] if module else parts)
+        return absolute(self.package, node)
 
 
 class Tree:
@@ -110,11 +105,14 @@ class Tree:
 
     def find(self, dotted: str) -> Module | None:
         """The module of a dotted name (``sglang.srt.environ``), if it is a file of the tree."""
+        path = self.located(dotted)
+        return self.module(path) if path is not None else None
+
+    def located(self, dotted: str) -> str | None:
+        """The path of a dotted name, if it is a file of the tree."""
         path = dotted.replace(".", "/")
-        for candidate in (f"{path}.py", f"{path}/__init__.py"):
-            if candidate in self.paths:
-                return self.module(candidate)
-        return None
+        candidates = (f"{path}.py", f"{path}/__init__.py")
+        return next((candidate for candidate in candidates if candidate in self.paths), None)
 
     def holds(self, dotted: str) -> bool:
         """Whether a dotted name is a module or package of the tree."""
@@ -159,12 +157,26 @@ class Tree:
             self.note(f"{path}: {error}")
             return None
         dotted = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-        package = dotted if path.endswith("/__init__.py") else dotted.rpartition(".")[0]
-        module = Module(self, path, dotted, package, body, bindings(body))
+        module = Module(self, path, dotted, package_of(path), body, bindings(body))
         for node in definitions(body):
             if isinstance(node, ast.ImportFrom) and any(a.name == "*" for a in node.names):
                 module.stars.append(module.absolute(node))
         return module
+
+
+def package_of(path: str) -> str:
+    """The dotted package that a file's relative imports start from."""
+    return path.rpartition("/")[0].replace("/", ".")
+
+
+def absolute(package: str, node: ast.ImportFrom) -> str:
+    """The dotted module that a ``from … import`` names in a file of a package."""
+    module = node.module or ""
+    if not node.level:
+        return module
+    parts = package.split(".")
+    parts = parts[: len(parts) - (node.level - 1)]
+    return ".".join([*parts, module] if module else parts)
 
 
 def _folders(path: str) -> Iterator[str]:
