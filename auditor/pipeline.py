@@ -15,8 +15,8 @@ from auditor import __version__, acceptance, endings, excerpts, later, timeline
 from auditor.beside import Beside
 from auditor.checks import CHECKS
 from auditor.checks.view import Norm, View
-from auditor.deployment.code import SERVER
 from auditor.deployment.needs import Needs, Place, needs_of
+from auditor.deployment.words import SERVER
 from auditor.errors import UsageProblem
 from auditor.model import (
     CONFIDENCES,

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from auditor.deployment.code import Body, Code, Given, Guard
+from auditor.deployment.code import Code
+from auditor.deployment.parts import Body, Given, Guard
 from auditor.tables.conditions import returns_true
 from auditor.tables.constants import UNKNOWN
 from auditor.tables.facts import Term
@@ -345,13 +346,13 @@ class Asks:
 
         Several will do that all take it from the model.
         """
-        paths = self.code.mentioning(name, f"def {name}(")
+        paths = self.code.where("function", name)
         if len(paths) == 1:
             file = self.code.file(paths[0])
             bodies = [b for b in (file.bodies(name) if file else ()) if b.owner]
             if bodies:
                 return self.returned(bodies[0], own, -1, depth) if len(bodies) == 1 else []
-        paths = self.code.mentioning(name, f"self.{name} = ") if len(paths) < 2 else ()
+        paths = self.code.where("attribute", name) if len(paths) < 2 else ()
         if not 0 < len(paths) <= _MOST_MAKERS:
             return []
         files = [file for file in map(self.code.file, paths) if file is not None]
@@ -532,7 +533,7 @@ class Asks:
         """The names of what the class that holds a model's configuration says of it."""
         if self._models is None:
             found: set[str] = set()
-            for path in self.code.mentioning(_MODELS, f"self.{_MODELS} ="):
+            for path in self.code.where("kept", _MODELS):
                 file = self.code.file(path)
                 if file is not None:
                     owners = {id(row[0].owner) for row in file.attributes(_MODELS)}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
 from auditor.deployment.asks import Asked, Asks
-from auditor.deployment.code import Body, Code, Use
+from auditor.deployment.code import Code
+from auditor.deployment.parts import Body, Use
 from auditor.tables.facts import Flag, Term
 from auditor.tables.terms import (
     ALWAYS,
@@ -201,11 +201,7 @@ class Ways:
         names = [n for n, (dest, _) in self.asks.settings.items() if dest == term.field]
         found: list[Cases] = []
         for name in names:
-            word = name.encode()
-            given = re.compile(rb"\b%b[\"']?\]?\s*=[^=]" % word)
-            for path in self.code.mentioning(name):
-                if not given.search(self.code.tree.content(path) or b""):
-                    continue
+            for path in self.code.where("given", name):
                 file = self.code.file(path)
                 if file is None:
                     continue
@@ -476,8 +472,8 @@ class Ways:
                 if use.body.function is not body.function and self.means(use, body)
             ]
         family = self.family(body)
-        known = {path for word in family for path in self.code.mentioning(word)}
-        near = [path for path in self.code.mentioning(name) if path in known]
+        known = {path for word in family for path in self.code.where("word", word)}
+        near = [path for path in self.code.where("word", name) if path in known]
         uses: list[Use] = []
         for path in near if len(near) <= _WIDEST else ():
             file = self.code.file(path)
