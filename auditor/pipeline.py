@@ -15,7 +15,8 @@ from auditor import __version__, acceptance, endings, excerpts, later, timeline
 from auditor.beside import Beside
 from auditor.checks import CHECKS
 from auditor.checks.view import Norm, View
-from auditor.deployment.needs import Needs, Place, needs_of
+from auditor.deployment.kept import conditions
+from auditor.deployment.needs import Needs, Place
 from auditor.deployment.words import SERVER
 from auditor.errors import UsageProblem
 from auditor.model import (
@@ -707,7 +708,7 @@ def _judged(
         known = results.load(key)
     if known is not None:
         return known
-    outcome = _judge(sides, rules, clock, alone, newer, workings)
+    outcome = _judge(sides, rules, cache, clock, alone, newer, workings)
     results.save(key, outcome)
     sides.save()
     return outcome
@@ -716,6 +717,7 @@ def _judged(
 def _judge(
     sides: Sides,
     rules: Sequence[Rule],
+    cache: Path | None,
     clock: _Clock,
     alone: bool,
     newer: bool,
@@ -755,12 +757,16 @@ def _judge(
         for path, name in sorted(view.readings.evaluator.too_deep)
     )
     with clock.stage("conditions"):
-        needs = _needs(fork, [hit for _, hit, _ in blamed], report_path)
+        needs = _needs(fork, [hit for _, hit, _ in blamed], report_path, cache, alone)
     return Outcome(tuple(findings), placed, (*sides.skipped, *deep), needs)
 
 
 def _needs(
-    fork: View, hits: Sequence[Hit], report_path: Callable[[Side, str], str]
+    fork: View,
+    hits: Sequence[Hit],
+    report_path: Callable[[Side, str], str],
+    cache: Path | None,
+    alone: bool,
 ) -> tuple[tuple[Symbol, Needs], ...]:
     """The conditions of the places of hits, in the fork's tree."""
     places = {hit.where.symbol: _place(fork, hit) for hit in hits}
@@ -771,16 +777,16 @@ def _needs(
         for symbol, place in places.items()
         if symbol.path.startswith(SERVER) and (place.classes or symbol in sure)
     }
-    if not places:
-        return ()
 
     def path_of(path: str) -> str:
         return report_path("fork", path)
 
     sources = fork.sources
-    found = needs_of(sources, sources.get, fork.readings.arming, places.values(), path_of)
+    digests = {path: fork.scans.digest(data) for path, data in sources.items()}
+    asked = {*places.values()}
+    found = conditions(sources, digests, fork.readings.arming, asked, cache, alone)
     return tuple(
-        (msgspec.structs.replace(symbol, path=path_of(symbol.path)), found[place])
+        (msgspec.structs.replace(symbol, path=path_of(symbol.path)), found[place].placed(path_of))
         for symbol, place in places.items()
     )
 

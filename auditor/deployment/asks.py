@@ -14,7 +14,7 @@ from auditor.deployment.parts import Body, Given, Guard
 from auditor.tables.conditions import returns_true
 from auditor.tables.constants import UNKNOWN
 from auditor.tables.facts import Term
-from auditor.tables.modules import source
+from auditor.tables.modules import Tree, source
 from auditor.tables.terms import (
     ALWAYS,
     NEVER,
@@ -80,9 +80,13 @@ class Asked:
 class Asks:
     """Reads tests; ``asked`` says of every field of a term what it is."""
 
-    def __init__(self, code: Code, settings: Mapping[str, tuple[str, object]]) -> None:
-        """``settings`` has for each field of the server's settings its flag and its default."""
+    def __init__(self, code: Code, tree: Tree, settings: Mapping[str, tuple[str, object]]) -> None:
+        """``settings`` has for each field of the server's settings its flag and its default.
+
+        ``tree`` has whole modules, where pieces of them do not tell enough.
+        """
         self.code = code
+        self.tree = tree
         self.settings = settings
         self.asked: dict[str, Asked] = {}
         self._models: frozenset[str] | None = None
@@ -567,7 +571,7 @@ class Asks:
         function = self.code.function(body.file, node.func.id)
         if function is None or function.function is None or function.owner is not None:
             return ()
-        module = self.code.tree.module(function.file.path)
+        module = self.tree.module(function.file.path)
         if module is None:
             return ()
         try:

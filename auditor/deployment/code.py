@@ -30,12 +30,27 @@ class File:
         self._classes: dict[Piece, Body | None] = {}
         """The body of a class by its shell; None where what it defines was read with it."""
 
+    @property
+    def asked(self) -> Iterable[str]:
+        """What was looked for in it."""
+        return self._holding.keys()
+
+    @property
+    def read(self) -> Iterable[Piece]:
+        """The pieces that were."""
+        return self._parts.keys()
+
+    @property
+    def read_whole(self) -> bool:
+        """Whether a piece was none by itself, so that more of the file counts than its pieces."""
+        return "_whole" in vars(self)
+
     def parts(self, text: str) -> list[Part]:
         """What the pieces say that hold a text, in their order."""
         found = self._holding.get(text)
         if found is None:
             data = text.encode()
-            parts = (self._part(piece) for piece in self._pieces if data in piece.text)
+            parts = (self._part(piece) for piece in self._pieces if piece.holds(data))
             found = self._holding[text] = list(dict.fromkeys(parts))
         return found
 

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Literal
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Literal, TypeVar
 
 import msgspec
 
+from auditor.beside import Beside
 from auditor.deployment.asks import Asks
 from auditor.deployment.code import Code
+from auditor.deployment.pieces import Piece
 from auditor.deployment.ways import Ways
+from auditor.deployment.words import Way
 from auditor.model import Condition
 from auditor.tables.facts import Flag, Term
 from auditor.tables.flags import flags
 from auditor.tables.guards import defaults
 from auditor.tables.modules import Tree
 from auditor.tables.terms import ALWAYS, Cases, both, constants
+
+T = TypeVar("T")
 
 _MOST_TOLD = 6
 """Alternatives that a finding shows."""
@@ -66,6 +72,17 @@ class Needs(msgspec.Struct, frozen=True):
     armed: Alternatives = ()
     made: Alternatives = ((),)
 
+    def placed(self, report_path: Callable[[str], str]) -> Needs:
+        """The same with the paths of a report."""
+
+        def rows(alternatives: Alternatives) -> Alternatives:
+            return tuple(
+                tuple(msgspec.structs.replace(n, path=report_path(n.path)) for n in needs)
+                for needs in alternatives
+            )
+
+        return Needs(rows(self.armed), rows(self.made))
+
     def conditions(self) -> tuple[tuple[Condition, ...], ...]:
         """What a person is told, the simplest alternatives first."""
         found: dict[frozenset[tuple[str, str]], tuple[Condition, ...]] = {}
@@ -98,56 +115,130 @@ class Place(msgspec.Struct, frozen=True):
     classes: tuple[str, ...] = ()
 
 
-def needs_of(
-    paths: Collection[str],
-    read: Callable[[str], bytes | None],
-    arming: Collection[str],
-    places: Iterable[Place],
-    report_path: Callable[[str], str],
-) -> dict[Place, Needs]:
-    """The conditions of each place of a tree.
+class Seen(msgspec.Struct, frozen=True, order=True):
+    """A piece that was read: its first line, how many it has, its digest without blank ones."""
 
-    ``arming`` are the names of the methods that put something in a gate's place.
+    start: int
+    height: int
+    digest: bytes
+
+    @classmethod
+    def of(cls, piece: Piece) -> Seen:
+        """What tells a piece apart."""
+        lines = piece.text.splitlines()
+        # Comments at the end may be about the next piece.
+        while lines and (not lines[-1].strip() or lines[-1].lstrip().startswith(b"#")):
+            lines.pop()
+        said = b"\n".join(line for line in lines if line.strip())
+        return cls(piece.start, len(lines), hashlib.sha256(said).digest()[:16])
+
+
+class Grounds(msgspec.Struct, frozen=True):
+    """What conditions rest on: the questions that were asked, and what they were told.
+
+    ``where`` are the files that hold a name in a way, ``texts`` what was looked for in a file,
+    ``pieces`` what was read of it, and ``whole`` the files of which more was.
     """
-    tree = Tree(paths, read)
-    options = flags(tree)
-    code = Code(tree)
-    asks = Asks(code, defaults(tree, options))
-    ways = Ways(code, asks, options)
-    told = _Told(asks, options, report_path)
-    made: dict[tuple[str, str], Cases] = {}
-    found: dict[Place, Needs] = {}
-    for place in places:
-        owner, _, method = place.qualname.rpartition(".")
-        parts: list[Cases] = []
-        if place.classes:
-            key = (place.classes[0], method if owner in place.classes else "")
-            if key not in made:
-                made[key] = ways.made(*key)
-            parts.append(made[key])
-        if owner not in place.classes:
-            key = (place.path, place.qualname)
-            if key not in made:
-                made[key] = ways.run(*key)
-            parts.append(made[key])
-        there = ALWAYS
-        for cases in parts:
-            there = both(there, cases, there)
-        found[place] = Needs(
-            told.alternatives(ways.armed(arming, place.classes) if place.classes else ALWAYS),
-            told.alternatives(there),
+
+    where: dict[tuple[Way, str], tuple[str, ...]]
+    texts: dict[str, frozenset[str]]
+    pieces: dict[str, frozenset[Seen]]
+    whole: frozenset[str]
+
+    @classmethod
+    def of(cls, code: Code, tree: Tree) -> Grounds:
+        """Those of all that was asked of some code, and of whole modules."""
+        files = {path: file for path, file in code.files.items() if file is not None}
+        texts = {path: frozenset(file.asked) for path, file in files.items()}
+        pieces = {path: frozenset(map(Seen.of, file.read)) for path, file in files.items()}
+        whole = tree.opened.union(path for path, file in files.items() if file.read_whole)
+        return cls(dict(code.words.answers), texts, pieces, whole)
+
+    def __or__(self, other: Grounds) -> Grounds:
+        return Grounds(
+            self.where | other.where,
+            _union(self.texts, other.texts),
+            _union(self.pieces, other.pieces),
+            self.whole | other.whole,
         )
-    return found
+
+
+def _union(
+    left: Mapping[str, frozenset[T]], right: Mapping[str, frozenset[T]]
+) -> dict[str, frozenset[T]]:
+    none: frozenset[T] = frozenset()
+    return {key: left.get(key, none) | right.get(key, none) for key in {*left, *right}}
+
+
+def needs_of(
+    tree: Tree, arming: Collection[str], places: Iterable[Place], *, alone: bool = True
+) -> tuple[dict[Place, Needs], Grounds]:
+    """The conditions of each place of a tree, by its paths, and what they rest on.
+
+    ``arming`` are the names of the methods that put something in a gate's place. How a pool is made
+    is asked apart from the rest: without ``alone`` two processes do it.
+    """
+    places = list(places)
+    options = flags(tree)
+    settings = defaults(tree, options)
+    code = Code(tree.again())
+    code.words.read()
+
+    def ask(
+        *questions: Callable[[Ways, Place], Cases],
+    ) -> tuple[list[list[Alternatives]], Grounds]:
+        asks = Asks(code, tree, settings)
+        told = _Told(asks, options)
+        ways = Ways(code, asks, options)
+        found = [[told.alternatives(q(ways, place)) for q in questions] for place in places]
+        return found, Grounds.of(code, tree)
+
+    beside = Beside(lambda: ask(lambda ways, place: _armed(ways, arming, place), _run), alone=alone)
+    made, grounds = ask(_made)
+    others, more = beside.result()
+    found = {
+        place: Needs(armed, _all(there, run))
+        for place, [there], [armed, run] in zip(places, made, others, strict=True)
+    }
+    return found, grounds | more
+
+
+def _armed(ways: Ways, arming: Collection[str], place: Place) -> Cases:
+    return ways.armed(arming, place.classes) if place.classes else ALWAYS
+
+
+def _made(ways: Ways, place: Place) -> Cases:
+    """When the object is made that a place is about."""
+    if not place.classes:
+        return ALWAYS
+    owner, _, method = place.qualname.rpartition(".")
+    return ways.made(place.classes[0], method if owner in place.classes else "")
+
+
+def _run(ways: Ways, place: Place) -> Cases:
+    """When a place is run that is no method of the object which it is about."""
+    owner = place.qualname.rpartition(".")[0]
+    return ALWAYS if owner in place.classes else ways.run(place.path, place.qualname)
+
+
+def _all(first: Alternatives, second: Alternatives) -> Alternatives:
+    """Where one of the first alternatives holds and one of the second."""
+    needs = {need.term: need for rows in (first, second) for row in rows for need in row}
+    left, right = (
+        tuple(frozenset(need.term for need in row) for row in rows) for rows in (first, second)
+    )
+    return _ordered((needs[term] for term in case) for case in both(left, right, left))
+
+
+def _ordered(alternatives: Iterable[Iterable[Need]]) -> Alternatives:
+    return tuple(tuple(sorted(row, key=lambda n: (n.kind, n.term))) for row in alternatives)
 
 
 class _Told:
     """Terms in words."""
 
-    def __init__(
-        self, asks: Asks, options: Iterable[Flag], report_path: Callable[[str], str]
-    ) -> None:
+    def __init__(self, asks: Asks, options: Iterable[Flag]) -> None:
         self.asks = asks
-        self.report_path = report_path
         self.flags: dict[str, Flag] = {}
         for flag in options:
             known = self.flags.get(flag.dest)
@@ -155,10 +246,7 @@ class _Told:
                 self.flags[flag.dest] = flag
 
     def alternatives(self, cases: Cases) -> Alternatives:
-        return tuple(
-            tuple(sorted((self.need(t) for t in case), key=lambda n: (n.kind, n.term)))
-            for case in cases
-        )
+        return _ordered((self.need(term) for term in case) for case in cases)
 
     def need(self, term: Term) -> Need:
         asked = self.asks.asked[term.field]
@@ -171,8 +259,8 @@ class _Told:
             "model": self.model,
             "platform": self.platform,
         }.get(kind, self.other)(term)
-        place = (self.report_path(asked.path), asked.line)
-        return Need(kind, term, text, *place, self.asks.absent(term), asked.tests)
+        absent = self.asks.absent(term)
+        return Need(kind, term, text, asked.path, asked.line, absent, asked.tests)
 
     def flag(self, term: Term) -> str:
         flag = self.flags.get(term.field)

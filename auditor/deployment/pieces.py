@@ -11,7 +11,7 @@ import warnings
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 _DEFINITION = re.compile(rb"[ \t]*(?:def|class|async[ \t]+def)\b")
 _BODY = re.compile(
@@ -22,6 +22,9 @@ _BODY = re.compile(
 """The header of a class, and how its body is indented."""
 
 _QUOTES = re.compile(rb"\"\"\"|'''")
+
+_ONLY_WORDS = bytes(c if c > 127 or chr(c).isalnum() or c == 95 else 32 for c in range(256))
+"""Turns into spaces what is no part of a name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,12 +39,26 @@ class Piece:
     text: bytes
     shell: Piece | None = None
 
+    @cached_property
+    def words(self) -> frozenset[bytes]:
+        """All names in it."""
+        return words(self.text)
+
+    def holds(self, text: bytes) -> bool:
+        """Whether it has a name, or a text that is more than a name."""
+        return text in self.words if text.isalnum() or b"_" in text else text in self.text
+
     def parsed(self) -> list[ast.stmt] | None:
         """The statement, with the lines of its file; None where it is none by itself."""
         if self.shell is None:
             return statements(b"\n" * (self.start - 1) + self.text)
         found = statements(b"\n" * (self.start - 2) + b"class _:\n" + self.text)
         return found[0].body if found and isinstance(found[0], ast.ClassDef) else None
+
+
+def words(data: bytes) -> frozenset[bytes]:
+    """All names in a file, in texts and comments too."""
+    return frozenset(data.translate(_ONLY_WORDS).split())
 
 
 def statements(data: bytes) -> list[ast.stmt] | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from typing import Literal
 
+from auditor.deployment.pieces import words
 from auditor.source.scout import deployed
 from auditor.tables.modules import Tree
 
@@ -21,16 +22,13 @@ as a keyword, a text or a name that is given something."""
 _LONGEST_HEADER = 500
 """Bytes from the word class to the last of its bases."""
 
-_ONLY_WORDS = bytes(c if c > 127 or chr(c).isalnum() or c == 95 else 32 for c in range(256))
-"""Turns into spaces what is no part of a name."""
-
 
 class Words:
     """The deployed files of the server's tree by the words in them."""
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
-        self.paths = [p for p in sorted(tree.paths) if p.startswith(SERVER) and deployed(p)]
+        self.paths = of_server(tree.paths)
         self.answers: dict[tuple[Way, str], tuple[str, ...]] = {}
         """What was asked, and the paths that were told."""
 
@@ -40,7 +38,7 @@ class Words:
         if known is None:
             if way == "word":
                 word = name.encode()
-                paths = [path for path, words in self.of_files.items() if word in words]
+                paths = [path for path, words in self._of_files.items() if word in words]
             else:
                 test = WAYS[way]
                 paths = [p for p in self.where("word", name) if test(self.content(p), name)]
@@ -51,18 +49,20 @@ class Words:
         """The bytes of a file; none where it cannot be read."""
         return self.tree.content(path) or b""
 
-    @cached_property
-    def of_files(self) -> dict[str, frozenset[bytes]]:
-        """The words of each file.
+    def read(self) -> None:
+        """Read all files now, and not when the first word is asked for."""
+        _ = self._of_files
 
-        Read once: a hundred words are asked for, and no one knows which before.
-        """
+    @cached_property
+    def _of_files(self) -> dict[str, frozenset[bytes]]:
+        """The words of each file: a hundred are asked for, and no one knows which before."""
         return {path: words(self.content(path)) for path in self.paths}
 
 
-def words(data: bytes) -> frozenset[bytes]:
-    """All names in a file, in texts and comments too."""
-    return frozenset(data.translate(_ONLY_WORDS).split())
+def of_server(paths: Iterable[str]) -> list[str]:
+    """The deployed Python files of the server, sorted."""
+    mine = (path for path in paths if path.startswith(SERVER) and path.endswith(".py"))
+    return sorted(filter(deployed, mine))
 
 
 def _may_be_used(data: bytes, name: str) -> bool:

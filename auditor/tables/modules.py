@@ -76,6 +76,15 @@ class Tree:
         self._contents: dict[str, bytes | None] = {}  # most files are asked for many times
         self._mentions: dict[bytes, tuple[str, ...]] = {}
 
+    def again(self) -> Tree:
+        """The same tree, of which nothing has been read."""
+        return Tree(self.paths | self.native, self._read)
+
+    @property
+    def opened(self) -> frozenset[str]:
+        """The paths whose contents were asked for."""
+        return frozenset(self._contents)
+
     def note(self, text: str) -> None:
         """Keep what could not be read, once."""
         if text not in self.notes:

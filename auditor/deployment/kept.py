@@ -1,0 +1,135 @@
+"""Keeps conditions for later runs, with all that they rest on.
+
+Of a fork that changed a few files since they can be used again where what was read of these files
+is as it was, wherever in them it now stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from auditor.deployment.needs import Alternatives, Grounds, Need, Needs, Place, Seen, needs_of
+from auditor.deployment.pieces import cut, words
+from auditor.deployment.words import WAYS, Way, of_server
+from auditor.source.results import ResultStore, content_key
+from auditor.tables.modules import Tree
+
+_MOST_CHANGED = 100
+"""Files; with more it is quicker to ask anew."""
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """The conditions of places, and what they rest on.
+
+    ``digests`` tell the contents of the tree's files apart; ``seen`` are the pieces that were read.
+    """
+
+    digests: dict[str, bytes]
+    where: list[tuple[Way, str, tuple[str, ...]]]
+    texts: dict[str, frozenset[str]]
+    whole: frozenset[str]
+    seen: dict[str, list[Seen]]
+    needs: list[tuple[Place, Needs]]
+
+
+def conditions(
+    sources: Mapping[str, bytes],
+    digests: Mapping[str, bytes],
+    arming: Collection[str],
+    places: Collection[Place],
+    cache: Path | None,
+    alone: bool,
+) -> dict[Place, Needs]:
+    """The conditions of places of a tree, as an earlier run found them or anew.
+
+    ``digests`` tell the contents of its files apart. ``arming`` are the names of the methods that
+    put something in a gate's place. ``alone`` asks for no second process.
+    """
+    if not places:
+        return {}
+    tree = Tree(sources, sources.get)
+    store = ResultStore(cache, Kept)
+    rows = sorted(places, key=msgspec.json.encode)
+    key = content_key(["conditions", *sorted(arming), *map(msgspec.json.encode, rows)], ())
+    kept = store.load(key)
+    found = still(kept, tree, digests) if kept is not None else None
+    if found is None:
+        found, grounds = needs_of(tree, arming, rows, alone=alone)
+        store.save(key, keep(digests, found, grounds))
+    return found
+
+
+def keep(digests: Mapping[str, bytes], found: Mapping[Place, Needs], grounds: Grounds) -> Kept:
+    """What is to be kept of conditions that were found."""
+    return Kept(
+        _of_server(digests, grounds.whole),
+        [(way, name, paths) for (way, name), paths in grounds.where.items()],
+        grounds.texts,
+        grounds.whole,
+        {path: sorted(pieces) for path, pieces in grounds.pieces.items()},
+        list(found.items()),
+    )
+
+
+def still(kept: Kept, tree: Tree, digests: Mapping[str, bytes]) -> dict[Place, Needs] | None:
+    """The conditions at the lines of a tree as it is now; None where they may be others."""
+    now = _of_server(digests, kept.whole)
+    if now.keys() != kept.digests.keys():
+        return None
+    changed = {path for path, digest in now.items() if kept.digests[path] != digest}
+    if len(changed) > _MOST_CHANGED or changed & kept.whole:
+        return None
+    contents = {path: tree.content(path) or b"" for path in changed}
+    held = {path: words(data) for path, data in contents.items()}
+    for way, name, paths in kept.where:
+        word = name.encode()
+        for path, data in contents.items():
+            if (word in held[path] and WAYS[way](data, name)) is not (path in paths):
+                return None
+    moved: dict[str, list[tuple[Seen, Seen]]] = {}
+    for path in changed & kept.seen.keys():
+        before, after = kept.seen[path], _seen(contents[path], kept.texts[path])
+        if [row.digest for row in before] != [row.digest for row in after]:
+            return None
+        moved[path] = list(zip(before, after, strict=True))
+    try:
+        return {place: _moved(needs, moved) for place, needs in kept.needs}
+    except LookupError:
+        return None
+
+
+def _of_server(digests: Mapping[str, bytes], others: frozenset[str]) -> dict[str, bytes]:
+    """The digests of what may be asked for a name, and of other files."""
+    return {p: digests[p] for p in {*of_server(digests), *(others & digests.keys())}}
+
+
+def _seen(data: bytes, texts: Iterable[str]) -> list[Seen]:
+    """The pieces of a file that hold a text, and the classes that these are of."""
+    wanted = [text.encode() for text in texts]
+    found = {piece for piece in cut(data) if any(map(piece.holds, wanted))}
+    return sorted(map(Seen.of, found | {p.shell for p in found if p.shell is not None}))
+
+
+def _moved(needs: Needs, moved: Mapping[str, Sequence[tuple[Seen, Seen]]]) -> Needs:
+    def need(row: Need) -> Need:
+        if row.path not in moved:
+            return row
+        return msgspec.structs.replace(row, line=_line(row.line, moved[row.path]))
+
+    def alternatives(rows: Alternatives) -> Alternatives:
+        return tuple(tuple(map(need, row)) for row in rows)
+
+    return Needs(alternatives(needs.armed), alternatives(needs.made))
+
+
+def _line(line: int, rows: Sequence[tuple[Seen, Seen]]) -> int:
+    """Where a line of a piece now stands; a LookupError where that is not certain."""
+    for before, after in reversed(rows):  # what a class defines comes after the class
+        if before.start <= line < before.start + before.height:
+            if before.height != after.height:
+                break
+            return line - before.start + after.start
+    raise LookupError(line)
