@@ -48,30 +48,30 @@ class Fitting:
         self.index = readings.index
         self.hosts = hosts
         self._inside = frozenset(readings.families)
-        self._fits: dict[tuple[ClassKey, ClassKey], bool] = {}
 
-    def fits(self, host: ClassKey, pool: ClassKey | None) -> bool:
-        """Whether a host can be made for pools of a class; True for a class that is not known."""
-        if pool is None:
-            return True
-        known = self._fits.get((host, pool))
-        if known is None:
-            known = self._fits[host, pool] = self._work_out(host, pool)
-        return known
+    def fits(self, host: ClassKey, owner: ClassKey | None, reader: ClassKey | None) -> bool:
+        """Whether a host can be made for the pool that has a buffer, as far as the classes tell.
 
-    def _work_out(self, host: ClassKey, pool: ClassKey) -> bool:
+        ``owner`` is the class that has the buffer; where it is not known, the class of the object
+        through which it is read still tells the platform.
+        """
         modes: frozenset[Mode | None] = frozenset(self._modes(host))
-        home = self._home(pool[0])
-        if home is not None and not host[0].startswith(home.folder):
-            modes &= home.modes
+        path = (owner or reader or ("", ""))[0]
+        homes = [home for home in self._homes if path.startswith(home.folder)]
+        if homes and not any(host[0].startswith(home.folder) for home in homes):
+            modes &= frozenset().union(*(home.modes for home in homes))
             if not modes:
                 return False
-        if all(self._lacks(pool, self._needs(host, mode)) for mode in modes or {None}):
+        if owner is None:
+            return True
+        if all(self._lacks(owner, self._needs(host, mode)) for mode in modes or {None}):
+            return False
+        if self._narrower(host, owner):
             return False
         return all(
             not given or demand.constant in given
             for demand in self._demands(host)
-            for given in [self._given(pool, demand)]
+            for given in [self._given(owner, demand)]
         )
 
     def _transfers(self, host: ClassKey) -> Iterator[Function]:
@@ -91,11 +91,6 @@ class Fitting:
             if (mode := _mode(node)) is not None
             if method.parameter(mode.parameter) is not None
         )
-
-    def _home(self, path: str) -> Home | None:
-        """The innermost home around a file."""
-        around = [home for home in self._homes if path.startswith(home.folder)]
-        return max(around, key=lambda home: len(home.folder), default=None)
 
     @cached_property
     def _homes(self) -> list[Home]:
@@ -128,9 +123,11 @@ class Fitting:
     def _needs(self, host: ClassKey, mode: Mode | None) -> frozenset[str]:
         """The attributes of a pool without which a host's transfers fail in a mode."""
         found: set[str] = set()
+        methods = list(self.readings.in_force(host))
         for method in self._transfers(host):
-            if mode is not None and method.parameter(mode.parameter) is None:
-                continue  # a part of one that is told the mode
+            name = method.facts.name
+            if any(name in m.facts.mentions for m in methods if m.facts.name != name):
+                continue  # a part of another, which may leave it out
             handed = {p.name for p in method.facts.parameters[1:] if p.annotation is None}
             found |= _read(method.facts.body, handed, mode) or set()
         return frozenset(found & self._attributes)
@@ -145,15 +142,36 @@ class Fitting:
         )
 
     def _lacks(self, pool: ClassKey, names: frozenset[str]) -> bool:
-        """Whether neither a class nor a subclass has one of the attributes."""
+        """Whether a class has not all of some attributes."""
         has: set[str] = set()
-        for key in (pool, *self.index.subclasses.get(pool, ())):
+        for key in self._meant(pool):
             for base in self.index.classes[key].mro:
                 known = self.index.classes[base]
                 has |= self.index.assigned(base).keys() | known.methods.keys()
                 for assign in known.facts.assigns:
                     has |= {t.id for t in assign.targets if isinstance(t, f.Name)}
         return not names <= has
+
+    def _meant(self, pool: ClassKey) -> tuple[ClassKey, ...]:
+        """The classes of the objects that a class is named for: subclasses of an abstract one."""
+        methods = self.readings.in_force(pool)
+        if any(
+            d.rpartition(".")[2] == "abstractmethod" for m in methods for d in m.facts.decorators
+        ):
+            return (pool, *self.index.subclasses.get(pool, ()))
+        return (pool,)
+
+    def _narrower(self, host: ClassKey, pool: ClassKey) -> bool:
+        """Whether a host's constructor declares that it takes pools of a subclass only."""
+        made = self.index.method(host, "__init__")
+        declared = {
+            key
+            for parameter in (made.facts.parameters if made is not None else ())
+            if made is not None and parameter.annotation is not None
+            for key in self.index.annotation_types(made, parameter.annotation) & self._inside
+        }
+        below = {key for key in declared if pool in self.index.classes[key].mro[1:]}
+        return bool(below) and below.isdisjoint(self._meant(pool))
 
     # -- constants -------------------------------------------------------------------------------
 

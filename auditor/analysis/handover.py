@@ -49,7 +49,7 @@ class Handover:
             if (function.owner in self._inside if function.owner else function.path in files)
             for call in _calls(function)
             for record in [self.index.class_in(function, f.dotted(call.func))]
-            if record is not None and record not in self._inside
+            if record is not None
             for field, value in call.keywords
             for name in _attributes(value, {p.name for p in function.facts.parameters})
         ]

@@ -44,7 +44,7 @@ class Tiers:
         """The attributes that loads move of a pool; without classes, of any."""
         known = self._moved.get((reader, owner))
         if known is None:
-            hosts = {host for host in self._hosts if self._fitting.fits(host, owner or reader)}
+            hosts = {host for host in self._hosts if self._fitting.fits(host, owner, reader)}
             known = self._moved[reader, owner] = self._moved_by(hosts, owner)
         return known
 

@@ -179,9 +179,9 @@ INNER = """
 @pytest.mark.parametrize(
     ("read", "reach"),
     [
-        ("self.bias[self.places[layer_id]]", "latent"),
+        ("self.bias[layer_id], self.places[layer_id]", "latent"),
         ("self.strict(layer_id)", "latent"),
-        ("self.rows[self.places[layer_id]]", "live"),
+        ("self.rows[layer_id], self.places[layer_id]", "live"),
     ],
 )
 def test_of_an_inner_getter_only_buffers_count_that_it_hands_out(read: str, reach: str) -> None:
