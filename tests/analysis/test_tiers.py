@@ -372,7 +372,7 @@ def test_the_class_that_has_the_buffer_decides_or_else_the_reader(made: str) -> 
         "base.py": BASE,
         "chips/inner.py": INNER.format(base="base"),
         "chips/defaults.py": "def defaults(args):\n    args.load_backend = 'chip'\n",
-        "loader.py": MODES.replace("        {other}\n", ""),
+        "loader.py": MODES.replace("        {other}\n", "").replace("pool.sc", "self.pool.sc"),
         "other.py": KNOWN,
     }
     assert reach({**files, "chips/pool.py": text})[0] == "latent"
