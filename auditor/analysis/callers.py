@@ -56,7 +56,7 @@ class Callers:
     def _asked(self, candidate: Candidate) -> bool:
         name = candidate.function.facts.name
         private = name.startswith("_") and not name.startswith("__")
-        if not self.usage.mentioning(name):
+        if not self.index.mentioning(name):
             return private and not self.mentioned(name)
         used = False
         for _, answered in self._users(candidate, private):
@@ -81,7 +81,7 @@ class Callers:
         reads: dict[tuple[str, str], list[tuple[ClassKey | None, Read]]] = {}
         for context, user, read in self.usage.by_origin.get(here, ()):
             reads.setdefault((user.path, user.facts.qualname), []).append((context, read))
-        for user, _ in self.usage.mentioning(candidate.function.facts.name):
+        for user in self.index.mentioning(candidate.function.facts.name):
             if (user.path, user.facts.qualname) == here:
                 continue
             duty = self.readings.duty(user.facts.name)

@@ -43,10 +43,10 @@ class Omissions:
         method, context = reading.function, reading.context
         meant = {context, *self.readings.index.classes[context].mro}
         found: list[tuple[Function, CallSite]] = []
-        for user, owner in self.usage.mentioning(method.facts.name):
+        for user in self.readings.index.mentioning(method.facts.name):
             if self.readings.duty(user.facts.name):
                 continue
-            for call in self.readings.summary(user, owner).calls:
+            for call in self.readings.summary(user, user.owner).calls:
                 if call.name != method.facts.name or _hands_over(call, method, gates):
                     continue
                 if call.types and not call.types & meant:

@@ -57,7 +57,7 @@ class Bypasses:
         A back-end of its own often has pools with the same names, which nothing ever loads.
         """
         near: dict[int, list[ClassKey]] = {}
-        for key in {m.owner: None for m, _ in self.usage.mentioning(name) if m.owner is not None}:
+        for key in {m.owner: None for m in self.index.mentioning(name) if m.owner is not None}:
             if name in self.index.assigned(key):
                 near.setdefault(_shared_folders(function.path, key[0]), []).append(key)
         owners = near[max(near)] if near else []
@@ -139,7 +139,7 @@ class Bypasses:
                 guarded,
                 0,
                 "medium",
-                *self.usage.reach([first]),
+                *self.usage.reach([first], key),
                 f"{key[1]}.{name}",
                 guarded[0].gate,
                 callers=tuple(callers),
@@ -160,12 +160,12 @@ class Bypasses:
     def _callers_outside(self, owner: ClassKey, root: str, name: str) -> list[Place]:
         family = {owner, *self.index.subclasses.get(owner, ())}
         found: list[Place] = []
-        for function, context in self.usage.mentioning(name):
-            if context in family or root not in function.facts.mentions:
+        for function in self.index.mentioning(name):
+            if function.owner in family or root not in function.facts.mentions:
                 continue
             if self.readings.duty(function.facts.name) not in ("", "host", "metadata"):
                 continue
-            for call in self.readings.summary(function, context).calls:
+            for call in self.readings.summary(function, function.owner).calls:
                 if call.name == name and any(p[-1] == root for p in call.receivers):
                     gated = any(self.readings.is_gate(t) for t, _ in call.held)
                     if not gated:

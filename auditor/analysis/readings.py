@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -70,12 +70,12 @@ class Readings:
         index: SourceIndex,
         scouted: Scouted,
         vocabulary: Vocabulary,
-        unread: Sequence[bytes] = (),
+        sources: Mapping[str, bytes] | None = None,
         memory: SideMemory | None = None,
     ) -> None:
-        """``unread`` are the files that were not extracted, as text."""
+        """``sources`` are the files of the server by path, extracted or not."""
         self.index = index
-        self.unread = unread
+        self.sources = sources or {}
         self.words = vocabulary
         self.gates = scouted.gates
         self.scouted = scouted
@@ -314,7 +314,11 @@ class Readings:
     @cached_property
     def _unread_armers(self) -> list[bytes]:
         names = [name.encode() for name in self.arming]
-        return [text for text in self.unread if any(name in text for name in names)]
+        return [
+            text
+            for path, text in self.sources.items()
+            if path not in self.index.modules and any(name in text for name in names)
+        ]
 
     def refuses(self, context: ClassKey) -> bool:
         """Whether a class overrides the arming method without arming anything."""

@@ -221,7 +221,7 @@ class Judge:
         if shape in ("ungated", "delegate") and all(s.side == "target" for s in siblings):
             if siblings and self.side != "target":
                 return "latent", "only the target waits here: it may have begun to load this buffer"
-        return self.usage.reach([r.read for r in chosen])
+        return self.usage.reach([r.read for r in chosen], chosen[0].context)
 
     def _own_waits(self, candidate: Candidate, shape: Shape, read: int) -> tuple[int, ...]:
         """The lines on which the method waits for an index, by itself or through what it calls."""

@@ -7,6 +7,7 @@ from functools import cached_property, partial
 
 from auditor.analysis.norm import SiblingNorm
 from auditor.analysis.readings import Reading, Readings, reads_elements
+from auditor.analysis.tiers import Buffer, Tiers
 from auditor.analysis.values import MEMBERS, RESULT, SELF, Keys, Path, Read
 from auditor.model import Reach
 from auditor.source import facts as f
@@ -28,26 +29,6 @@ class Usage:
         self.names = names
         self._inside = frozenset(readings.families)
 
-    def functions(self) -> Iterator[tuple[Function, ClassKey | None]]:
-        """Every function and method of the side."""
-        for function in self.index.functions.values():
-            yield function, None
-        for key, known in self.index.classes.items():
-            for method in known.methods.values():
-                yield method, key
-
-    def mentioning(self, name: str) -> Sequence[tuple[Function, ClassKey | None]]:
-        """The functions that name an attribute, a method or a called function."""
-        return self._mentioning.get(name, ())
-
-    @cached_property
-    def _mentioning(self) -> dict[str, list[tuple[Function, ClassKey | None]]]:
-        found: dict[str, list[tuple[Function, ClassKey | None]]] = {}
-        for function, context in self.functions():
-            for name in function.facts.mentions:
-                found.setdefault(name, []).append((function, context))
-        return found
-
     # -- reads from outside ----------------------------------------------------------------------
 
     @cached_property
@@ -59,16 +40,15 @@ class Usage:
             for name, method in self.index.classes[key].methods.items():
                 if is_property(method.facts) and raw & set(method.facts.mentions):
                     wanted.add(name)
-        chosen: dict[tuple[object, ...], tuple[Function, ClassKey | None]] = {}
+        chosen: dict[tuple[object, ...], Function] = {}
         for name in sorted(wanted):
-            for function, context in self.mentioning(name):
-                if context not in self._inside:
-                    place = (*function.key, context)
-                    chosen[place] = (function, context)
+            for function in self.index.mentioning(name):
+                if function.owner not in self._inside:
+                    chosen[function.key] = function
         return [
             (function, read)
-            for function, context in chosen.values()
-            for read in self.readings.summary(function, context).reads
+            for function in chosen.values()
+            for read in self.readings.summary(function, function.owner).reads
         ]
 
     @cached_property
@@ -113,7 +93,7 @@ class Usage:
         found = {r.root for r in self.readings.readings if r.delegated}
         getters: dict[tuple[object, ...], tuple[Function, set[str]]] = {}
         for name in {name for _, name in self.norm.symbols}:
-            for function, _ in self.mentioning(name):
+            for function in self.index.mentioning(name):
                 getters.setdefault(function.key, (function, set()))[1].add(name)
         for function, names in getters.values():
             about = ("receivers", *sorted(names))
@@ -125,63 +105,9 @@ class Usage:
     # -- what arms and moves ---------------------------------------------------------------------
 
     @cached_property
-    def moved(self) -> frozenset[str]:
-        """Attribute names that a transfer between the tiers touches, or is made from."""
-        found: set[str] = set()
-        for function in (*self._transfers, *self._assembly):
-            found |= set(function.facts.mentions)
-        return frozenset(found)
-
-    @cached_property
-    def _transfers(self) -> list[Function]:
-        """The methods that move data between the tiers.
-
-        A family's own counts where it copies from an object that it is handed, by the name of an
-        attribute of that object: what else it calls a load is a copy of its own for later.
-        """
-        return [
-            function
-            for function, context in self.functions()
-            if context is not None and self.readings.duty(function.facts.name) == "transfer"
-            if context not in self._inside or self._copies_from_another(function, context)
-        ]
-
-    def _copies_from_another(self, function: Function, context: ClassKey) -> bool:
-        reads = self.readings.summary(function, context).reads
-        own = {step for r in reads if r.path[0] == SELF[0] for step in r.path[1:2]}
-        theirs = {step for r in reads if r.path[0].startswith("param:") for step in r.path[1:2]}
-        return bool(own & theirs)
-
-    @cached_property
-    def _assembly(self) -> list[Function]:
-        """The functions that make objects of a host tier, and what those call in their file.
-
-        A host object that is handed its device buffers does not name them. Its class is known by a
-        transfer method of the same name as one that does, its own or inherited.
-        """
-        protected = self.readings.scouted.protected
-        names = {t.facts.name for t in self._transfers if protected & set(t.facts.mentions)}
-        classes = self.index.classes.items()
-        hosts = {key for key, known in classes if not names.isdisjoint(known.methods)}
-        hosts |= {key for host in hosts for key in self.index.subclasses.get(host, ())}
-        hosts -= self._inside
-        pending = [f for host in sorted(hosts) for f, _ in self.mentioning(host[1])]
-        pending += [
-            made
-            for host in sorted(hosts)
-            if (made := self.index.classes[host].methods.get("__init__")) is not None
-        ]
-        found: dict[tuple[object, ...], Function] = {}
-        while pending:
-            function = pending.pop()
-            if function.key in found or function.owner in self._inside:
-                continue
-            found[function.key] = function
-            for name in function.facts.mentions:
-                called = self.index.functions.get((function.path, name))
-                if called is not None:
-                    pending.append(called)
-        return list(found.values())
+    def tiers(self) -> Tiers:
+        """What loads move, found when it is first asked for."""
+        return Tiers(self.readings)
 
     @cached_property
     def armed(self) -> bool:
@@ -192,33 +118,44 @@ class Usage:
         return any(
             function.facts.name not in names
             for name in names
-            for function, _ in self.mentioning(name)
+            for function in self.index.mentioning(name)
         )
 
-    def reach(self, reads: Sequence[Read]) -> tuple[Reach, str]:
+    def reach(self, reads: Sequence[Read], reader: ClassKey | None = None) -> tuple[Reach, str]:
         """Whether a configuration of this tree can reach the reads with the gate armed, and why.
 
-        One buffer that a transfer moves is enough: what else is read beside it, a constant of the
-        layer or an optional scale, does not keep the read from overtaking the copy. But a method
-        that raises without a buffer which no transfer moves is of no use on what was loaded.
+        ``reader`` is the class whose objects read. One buffer that a transfer moves is enough: what
+        else is read beside it, a constant of the layer or an optional scale, does not keep the read
+        from overtaking the copy. But a method that raises without a buffer which no transfer moves
+        is of no use on what was loaded.
         """
         if not self.armed:
             return "latent", "nothing in this tree puts a gate in place"
-        useless = [read for read in reads if self._lacking(read)]
+        useless = [read for read in reads if self._lacking(read, reader)]
         useful = [read for read in reads if read not in useless]
-        taken = {name for read in useful for name in self._buffers(read.path)}
+        taken = {buffer for read in useful for buffer in self._buffers(read.path, reader)}
         if useless and not taken:
             name = useless[0].origin.qualname.rpartition(".")[2]
-            lacking = ", ".join(sorted(self._lacking(useless[0])))
+            lacking = ", ".join(sorted(self._lacking(useless[0], reader)))
             told = f"{name} raises without {lacking}, which no transfer between the tiers moves"
             return "latent", told
-        buffers = sorted(taken or {_holder(read.path) for read in useful})
-        moving = [name for name in buffers if name in self.moved]
+        taken = taken or {Buffer(_holder(read.path), None) for read in useful}
+        moving = {buffer.name for buffer in taken if self.tiers.moves(buffer, reader)}
         if moving:
-            return "live", f"a transfer between the tiers moves {', '.join(moving)}"
-        return "latent", f"no transfer between the tiers moves {', '.join(buffers)}"
+            return "live", f"a transfer between the tiers moves {', '.join(sorted(moving))}"
+        return "latent", f"no transfer between the tiers moves {', '.join(self._told(taken))}"
 
-    def _lacking(self, read: Read) -> frozenset[str]:
+    def _told(self, buffers: set[Buffer]) -> list[str]:
+        """The names of buffers that are not moved, with the class where others of them are."""
+        moved = self.tiers.moved()
+        return sorted(
+            {
+                f"{name} of {owner[1]}" if owner is not None and name in moved else name
+                for name, owner in buffers
+            }
+        )
+
+    def _lacking(self, read: Read, reader: ClassKey | None) -> frozenset[str]:
         """What the method that takes an element raises without, and no transfer moves."""
         place = (read.origin.path, read.origin.qualname)
         owner, _, name = read.origin.qualname.rpartition(".")
@@ -227,50 +164,64 @@ class Usage:
         if made is None:
             return frozenset()
         needed = self.index.derived.of(made.facts, "demanded", partial(_demanded, made.facts))
-        return frozenset(needed - self.moved)
+        return frozenset(n for n in needed if not self.tiers.moves(Buffer(n, made.owner), reader))
 
-    def _buffers(self, path: Path) -> frozenset[str]:
+    def _buffers(self, path: Path, reader: ClassKey | None) -> frozenset[Buffer]:
         """The attributes whose members a path takes; empty where no more than a holder is known.
 
         A call of a method that is not known here stands for what the families' methods of that name
         take; one of a view is its tensor.
         """
-        found: set[str] = set()
-        last = ""
+        found: set[Buffer] = set()
+        held = frozenset() if reader is None or path[0] != SELF[0] else frozenset((reader,))
+        last, owners = "", held
         for step in path[1:]:
             if step.isidentifier():
-                last = step
+                last, owners = step, held
+                inner = (self.index.attribute_types(key, step) for key in held)
+                held = frozenset().union(*inner)
                 continue
             if step in MEMBERS or step.removesuffix(RESULT) in self.readings.words.view_methods:
-                found.add(last)
+                if last:
+                    found |= {Buffer(last, owner) for owner in self._having(owners, last)}
             else:
                 found |= self._handed_out(step.removesuffix(RESULT))
             last = ""
-        return frozenset(found - {""})
+        return frozenset(found)
 
-    def _handed_out(self, name: str) -> frozenset[str]:
+    def _having(self, owners: frozenset[ClassKey], name: str) -> Sequence[ClassKey | None]:
+        """Those of some classes that make an attribute; None where none of them is known to."""
+        classes = self.index.classes
+        makers = [
+            owner
+            for owner in sorted(owners & self._inside)
+            if any(name in self.index.assigned(key) for key in classes[owner].mro)
+        ]
+        return makers or [None]
+
+    def _handed_out(self, name: str) -> frozenset[Buffer]:
         """The buffers whose elements the families' methods of a name take."""
         return self._handed.solve((name,), partial(self._work_out, name))
 
-    def _work_out(self, name: str) -> frozenset[str]:
-        found: set[str] = set()
+    def _work_out(self, name: str) -> frozenset[Buffer]:
+        found: set[Buffer] = set()
         for key in self.readings.families:
             method = self.index.classes[key].methods.get(name)
             for read in self.readings.summary(method, key).reads if method else ():
                 if read.path[0] != SELF[0] or len(read.path) < 2 or not reads_elements(read):
                     continue
-                if not self.readings.no_buffer(key, read.path) and not self._lacking(read):
-                    found |= self._buffers(read.path)
+                if not self.readings.no_buffer(key, read.path) and not self._lacking(read, key):
+                    found |= self._buffers(read.path, key)
         return frozenset(found)
 
     @cached_property
-    def _handed(self) -> Equations[str]:
+    def _handed(self) -> Equations[Buffer]:
         """Methods may lead to each other; no answer hangs on which was asked for first."""
         return Equations()
 
     def transferred(self, readings: Sequence[Reading]) -> bool:
         """Whether a transfer moves any of the buffers read."""
-        return any(set(r.read.path[1:]) & self.moved for r in readings)
+        return any(set(r.read.path[1:]) & self.tiers.moved() for r in readings)
 
 
 def _holder(path: Path) -> str:
@@ -282,7 +233,7 @@ def _demanded(facts: f.FunctionFacts) -> set[str]:
     """The attributes of its object without which a method raises at once."""
     found: set[str] = set()
     for stmt in facts.body:
-        if isinstance(stmt, f.If) and stmt.body and not stmt.orelse:
+        if isinstance(stmt, f.If) and stmt.body:
             last = stmt.body[-1]
             if isinstance(last, f.Exit) and last.kind == "raise":
                 found |= _missing(stmt.test)

@@ -49,7 +49,7 @@ class View:
     @cached_property
     def readings(self) -> Readings:
         """The families' readings, made once for all rules."""
-        return Readings(self.index, self.scouted, self.vocabulary, self._unread, self.memory)
+        return Readings(self.index, self.scouted, self.vocabulary, self._server, self.memory)
 
     def gaps(self, norm: Norm) -> list[Gap]:
         """What the norm says of this side, judged once for all rules."""
@@ -101,7 +101,11 @@ class View:
     @cached_property
     def _unread(self) -> list[bytes]:
         known = self.index.modules
-        return [d for path, d in self.sources.items() if path not in known and deployed(path)]
+        return [data for path, data in self._server.items() if path not in known]
+
+    @cached_property
+    def _server(self) -> Mapping[str, bytes]:
+        return {path: data for path, data in self.sources.items() if deployed(path)}
 
     @cached_property
     def functions(self) -> Mapping[str, tuple[Function, ...]]:

@@ -6,7 +6,7 @@ types of what was put into ``self.pools``). What cannot be resolved is an empty 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TypeVar
@@ -252,6 +252,24 @@ class SourceIndex:
             flat = [k for order in orders for k in order]
             merged = list(dict.fromkeys(flat))
         return (key, *(k for k in merged if k != key))
+
+    def every_function(self) -> Iterator[Function]:
+        """Every function of a module and method of a class."""
+        yield from self.functions.values()
+        for known in self.classes.values():
+            yield from known.methods.values()
+
+    def mentioning(self, name: str) -> Sequence[Function]:
+        """The functions that name an attribute, a method or a called function."""
+        return self._mentioning.get(name, ())
+
+    @cached_property
+    def _mentioning(self) -> dict[str, list[Function]]:
+        found: dict[str, list[Function]] = {}
+        for function in self.every_function():
+            for name in function.facts.mentions:
+                found.setdefault(name, []).append(function)
+        return found
 
     # -- types -----------------------------------------------------------------------------------
 

@@ -116,7 +116,32 @@ class Scout:
         wanted = {*_readers(self.sources, names, self.scans), *also} & self.sources.keys()
         wanted |= _parameter_waits(self.sources, self.vocabulary, self.scans)
         self.modules |= self.facts(sorted(wanted - self.modules.keys()))
+        self._load_hosts(shared.protected)
         return replace(shared, paths=tuple(sorted(self.modules)))
+
+    def _load_hosts(self, protected: frozenset[str]) -> None:
+        """The subclasses of the classes that transfer what is protected: they may move more."""
+        names: set[str] = set()
+        headers = {
+            p: _base_words(self.scans.found(data, _CLASS)) for p, data in self.sources.items()
+        }
+        while True:
+            known = [c for module in self.modules.values() for c in module.classes]
+            fresh = {
+                c.name for c in known if self._transfers(c, protected) or _base_names(c) & names
+            }
+            if fresh <= names:
+                return
+            names |= fresh
+            wanted = {path for path, bases in headers.items() if bases & names}
+            self.modules |= self.facts(sorted(wanted - self.modules.keys()))
+
+    def _transfers(self, known: f.ClassFacts, protected: frozenset[str]) -> bool:
+        return any(
+            not protected.isdisjoint(method.mentions)
+            and self.vocabulary.duty(method.name) == "transfer"
+            for method in known.methods
+        )
 
 
 def _wait_pattern(vocabulary: Vocabulary) -> re.Pattern[bytes]:

@@ -92,5 +92,5 @@ def test_a_file_that_was_not_extracted_may_arm_too(text: bytes, void: set[object
     path = "sglang/srt/pools.py"
     index = SourceIndex({path: extract(POOLS.encode(), "sglang.srt")})
     scouted = Scouted(gates=frozenset({"counter"}))
-    readings = Readings(index, scouted, load().vocabulary, [text])
+    readings = Readings(index, scouted, load().vocabulary, {"elsewhere.py": text})
     assert readings.disarmed((path, "OuterPool")) == void

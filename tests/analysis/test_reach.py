@@ -93,6 +93,10 @@ READ = "return self.rows[layer_id] + self.bias[layer_id]"
             ["if self.scales is None:", "    return None", READ],
             "live",
         ),
+        (  # rows of a view, and a constant
+            ["return self.rows.view(8, -1)[layer_id] * self.bias[layer_id]"],
+            "live",
+        ),
         (  # either of two that are missing
             [
                 "if self.rows is None or self.scales is None:",
@@ -162,6 +166,41 @@ def test_of_an_inner_object_of_unknown_class_its_buffer_is_meant(
     assert finding.hit.reach == reach
     assert named in finding.hit.reach_reason
     assert "inner" not in finding.hit.reach_reason
+
+
+INNER = """
+    def get_bias(self, layer_id):
+        self.settle(layer_id)
+        return {read}
+
+    def get_new"""
+
+
+@pytest.mark.parametrize(
+    ("read", "reach"),
+    [
+        ("self.bias[layer_id], self.places[layer_id]", "latent"),
+        ("self.strict(layer_id)", "latent"),
+        ("self.rows[layer_id], self.places[layer_id]", "live"),
+    ],
+)
+def test_of_an_inner_getter_only_buffers_count_that_it_hands_out(read: str, reach: str) -> None:
+    """Neither the table of places, which a load names too, nor rows that it raises before."""
+    strict = """    def strict(self, layer_id):
+        if self.scales is None:
+            raise RuntimeError("not packed")
+        return self.rows[layer_id] * self.scales[layer_id]
+
+    def attach_counter"""
+    inner = POOL.format(new="        self.settle(layer_id)\n        return self.rows[layer_id]")
+    inner = inner.replace("\n    def get_new", INNER.replace("{read}", read))
+    inner = inner.replace("    def attach_counter", strict, 1)
+    inner = inner.replace("self.counter = None", "self.counter = None\n        self.places = {}", 1)
+    inner = inner.replace("pool.rows[layer_id]", "pool.rows[self.pool.places[layer_id]]")
+    outer = OUTER.replace("{getter}", "get_bias")
+    report = audit_sources({PATH: inner, "sglang/srt/outer.py": outer})
+    told = {f.hit.where.symbol.qualname: f.hit.reach for f in report.findings}
+    assert told["Outer.get_fresh"] == reach
 
 
 HOST = """
@@ -250,3 +289,79 @@ def test_getters_that_lead_to_each_other_answer_alike_whichever_is_asked_first(
     report = audit_sources({PATH: inner, "sglang/srt/pair.py": text})
     told = {f.hit.where.symbol.qualname: f.hit.reach for f in report.findings}
     assert told == {"Pair.get_a": "live", "Pair.get_b": "live"}
+
+
+KEPT = """
+
+class KeptRows(HostRows):
+    def __init__(self, {parameter}):
+        super().__init__({handed})
+
+
+def keep(pool: Pool):
+    return KeptRows({given})
+"""
+
+
+@pytest.mark.parametrize(
+    ("parameter", "handed", "given"),
+    [("buffers", "buffers", "pool.bias"), ("pool", "pool.bias", "pool")],
+)
+def test_what_a_subclass_of_a_host_is_made_from_is_moved(
+    parameter: str, handed: str, given: str
+) -> None:
+    """Where it is made, or where its constructor takes it from the pool."""
+    text = POOL.format(new="        return self.bias[layer_id].norm()")
+    host = HOST.replace("[pool.bias]", "[pool.rows]")
+    kept = KEPT.format(parameter=parameter, handed=handed, given=given)
+    for made, reach in ((host, "latent"), (host + kept, "live")):
+        (finding,) = audit_sources({PATH: text, "sglang/srt/host.py": made}).findings
+        assert finding.hit.reach == reach
+
+
+BESIDE = """
+from sglang.srt.pools import Pool
+
+
+class Model:
+    def load_weights(self, weights):
+        self.weights = weights
+
+
+def warm_up(counter):
+    pool = Pool(4, False)
+    model = Model()
+    return model, pool.bias
+"""
+
+
+def test_what_is_named_where_no_host_is_made_is_not_moved() -> None:
+    """A pool with a load of its own is no host, nor is what loads nothing of a pool."""
+    text = POOL.format(new="        return self.bias[layer_id].norm()")
+    text = text.replace(
+        "    def get_new",
+        "    def load_layer(self, host, i):\n        self.rows[i].copy_(host[i])\n\n"
+        "    def get_new",
+    )
+    (finding,) = audit_sources({PATH: text, "sglang/srt/beside.py": BESIDE}).findings
+    assert finding.hit.reach == "latent"
+
+
+STRICT = """
+    def get_strict(self, layer_id):
+        if self.scales is None:
+            raise RuntimeError("not packed")
+        self.settle(layer_id)
+        return self.scales[layer_id]
+
+    def get_new"""
+
+
+def test_what_is_read_beside_a_method_that_raises_counts() -> None:
+    new = "        return self.rows[layer_id] * self.get_strict(layer_id)"
+    text = POOL.format(new=new).replace("\n    def get_new", STRICT)
+    text = text.replace(
+        "        self.settle(layer_id)\n        return self.scales", "        return self.scales"
+    )
+    told = {f.hit.where.symbol.qualname: f.hit.reach for f in audit_sources({PATH: text}).findings}
+    assert told["Pool.get_new"] == "live"
