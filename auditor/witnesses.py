@@ -66,7 +66,7 @@ class Witnesses:
     def _ask(self, view: View, hit: Hit) -> Witness:
         state, places = self._state(view, hit)
         symbol = hit.where.symbol
-        same = texts(self.fork, symbol) == texts(view, symbol) != frozenset()
+        same = texts(self.fork, symbol) == texts(view, symbol)
         return Witness(view.side, view.ref, state, places, same, self.later and view.side == "base")
 
     def _state(self, view: View, hit: Hit) -> tuple[State, tuple[Evidence, ...]]:

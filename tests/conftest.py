@@ -26,11 +26,12 @@ class TinyRepository:
 
     top: Path
 
-    def git(self, *arguments: str, check: bool = True) -> str:
+    def git(self, *arguments: str, check: bool = True, text: str | None = None) -> str:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
         done = subprocess.run(
             ["git", "-C", str(self.top), "-c", "protocol.file.allow=always", *arguments],
             env=environment | _IDENTITY,
+            input=text,
             check=check,
             capture_output=True,
             text=True,

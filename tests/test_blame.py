@@ -61,6 +61,27 @@ def test_what_the_fork_merged_of_upstreams_later_code_is_not_its_own(tiny_reposi
     assert "v0.5.9" in finding.origin_reason
 
 
+def test_what_upstream_broke_later_is_not_fixed_by_its_release(tiny_repository: Make) -> None:
+    repository = on_release_branches(tiny_repository, {PATH: BROKEN}, "v0.5.10")
+    repository.commit({"python/sglang/own.py": "x = 1\n"}, "the fork's own")
+    finding = only(audit(repository))
+    assert (finding.origin, finding.since_base) == ("inherited", "v0.5.9")
+
+
+def test_a_tag_that_moves_is_seen_beside_what_is_kept(
+    tiny_repository: Make, tmp_path: Path
+) -> None:
+    """The trees stay, and so would what was found of them."""
+    repository = on_release_branches(tiny_repository, {PATH: LATER}, "v0.5.10")
+    repository.commit({"python/sglang/own.py": "x = 1\n"}, "the fork's own")
+    assert only(audit(repository, cache=tmp_path / "cache")).since_base == "v0.5.9"
+    taken = repository.git("rev-parse", "HEAD~1")
+    moved = repository.git("commit-tree", "v0.5.9^{tree}", "-p", taken, "-m", "cut again")
+    repository.git("tag", "--force", "v0.5.9", moved)
+    finding = only(audit(repository, cache=tmp_path / "cache"))
+    assert (finding.origin, finding.since_base) == ("inherited", "")
+
+
 def test_who_merges_it_takes_it_on_and_the_pipeline_stops(tiny_repository: Make) -> None:
     repository = on_release_branches(tiny_repository, {PATH: LATER}, "v0.5.10")
     report = audit(repository, origins=CI)

@@ -4,7 +4,7 @@ import pytest
 
 from auditor.repo.lineage import version_tags
 from auditor.repo.snapshot import Snapshot, open_fork, open_reference
-from auditor.repo.upstream import own_count, upstream_refs
+from auditor.repo.upstream import OwnPart, own_count, own_part, upstream_refs
 
 POOL = "python/sglang/srt/pool.py"
 PROJECT = '[project.urls]\n"Homepage" = "https://git.example.org/maker/sglang"\n'
@@ -41,6 +41,34 @@ def test_what_another_release_holds_is_no_commit_of_the_forks_own(repository):
     # Against v0.5.9 alone both commits of main would be the fork's too.
     assert own(repository, "v0.5.9") == 1
     assert own(repository, "v0.5.9", "v0.5.10") == 0
+
+
+def part(repository, rev: str | None = None) -> OwnPart:
+    fork = open_fork(repository.top, rev)
+    assert fork.repository is not None
+    assert fork.commit is not None
+    return own_part(fork.repository, fork.commit, upstream_refs(fork))
+
+
+def test_all_of_it_is_upstreams(repository):
+    assert part(repository, "v0.5.10") == OwnPart(0, repository.git("rev-parse", "v0.5.10"))
+
+
+@pytest.mark.parametrize("tags", [("v0.5.10", "v0.5.11"), ("v0.5.11", "v0.5.10")])
+def test_of_two_lines_of_upstreams_the_later_is_where_its_code_ends(repository, tags):
+    commit = (
+        f"tree {repository.git('rev-parse', 'v0.5.11^{tree}')}\n"
+        f"parent {repository.git('rev-parse', 'v0.5.11^{commit}')}\n"
+        "author a <a@example.org> 4000000000 +0000\n"
+        "committer a <a@example.org> 4000000000 +0000\n\nlater\n"
+    )
+    later = repository.git("hash-object", "-t", "commit", "-w", "--stdin", text=commit)
+    repository.git("tag", "--force", "v0.5.11", later)
+    repository.git("switch", "--quiet", "--create", "deploy", "v0.5.9")
+    repository.commit({"own.txt": "o\n"}, "own")
+    for tag in tags:
+        repository.git("merge", "--quiet", "--no-edit", "-X", "theirs", tag)
+    assert part(repository) == OwnPart(1, later)
 
 
 def test_merges_are_no_commits_of_the_forks_own(repository):
