@@ -48,6 +48,8 @@ class Fitting:
         self.index = readings.index
         self.hosts = hosts
         self._inside = frozenset(readings.families)
+        self._filled_by: dict[ClassKey, list[tuple[ClassKey, dict[str, f.Expr]]]] = {}
+        self._needed: dict[tuple[ClassKey, Mode | None], frozenset[str]] = {}
 
     def fits(self, host: ClassKey, owner: ClassKey | None, reader: ClassKey | None) -> bool:
         """Whether a host can be made for the pool that has a buffer, as far as the classes tell.
@@ -55,7 +57,7 @@ class Fitting:
         ``owner`` is the class that has the buffer; where it is not known, the class of the object
         through which it is read still tells the platform.
         """
-        modes: frozenset[Mode | None] = frozenset(self._modes(host))
+        modes: frozenset[Mode | None] = frozenset(self._modes[host])
         path = (owner or reader or ("", ""))[0]
         homes = [home for home in self._homes if path.startswith(home.folder)]
         if homes and not any(host[0].startswith(home.folder) for home in homes):
@@ -70,7 +72,7 @@ class Fitting:
             return False
         return all(
             not given or demand.constant in given
-            for demand in self._demands(host)
+            for demand in self._demands[host]
             for given in [self._given(owner, demand)]
         )
 
@@ -81,7 +83,11 @@ class Fitting:
 
     # -- modes -----------------------------------------------------------------------------------
 
-    def _modes(self, host: ClassKey) -> frozenset[Mode]:
+    @cached_property
+    def _modes(self) -> Mapping[ClassKey, frozenset[Mode]]:
+        return {host: self._modes_of(host) for host in self.hosts}
+
+    def _modes_of(self, host: ClassKey) -> frozenset[Mode]:
         return frozenset(
             mode
             for method in self._transfers(host)
@@ -99,7 +105,7 @@ class Fitting:
         for mode, files in self._choosing.items():
             folder = commonpath([dirname(file) for file in files]) + "/"
             inside = {host for host in self.hosts if host[0].startswith(folder)}
-            if all(self._modes(host) <= {mode} for host in inside):
+            if all(self._modes[host] <= {mode} for host in inside):
                 found.setdefault(folder, set()).add(mode)
         return [Home(folder, frozenset(modes)) for folder, modes in found.items()]
 
@@ -107,7 +113,7 @@ class Fitting:
     def _choosing(self) -> Mapping[Mode, list[str]]:
         """The files that give a mode's text to a name which ends in that of the parameter."""
         found: dict[Mode, list[str]] = {}
-        known = frozenset().union(*map(self._modes, self.hosts))
+        known = frozenset().union(*self._modes.values())
         for parameter in {mode.parameter for mode in known}:
             name = parameter.encode()
             given = re.compile(rb"%s\s*=\s*['\"](\w+)['\"]" % name)
@@ -122,6 +128,12 @@ class Fitting:
 
     def _needs(self, host: ClassKey, mode: Mode | None) -> frozenset[str]:
         """The attributes of a pool without which a host's transfers fail in a mode."""
+        known = self._needed.get((host, mode))
+        if known is None:
+            known = self._needed[host, mode] = self._needs_of(host, mode)
+        return known
+
+    def _needs_of(self, host: ClassKey, mode: Mode | None) -> frozenset[str]:
         found: set[str] = set()
         methods = list(self.readings.in_force(host))
         for method in self._transfers(host):
@@ -175,8 +187,12 @@ class Fitting:
 
     # -- constants -------------------------------------------------------------------------------
 
-    def _demands(self, host: ClassKey) -> set[Demand]:
+    @cached_property
+    def _demands(self) -> Mapping[ClassKey, set[Demand]]:
         """What a host's constructor raises without."""
+        return {host: self._demands_of(host) for host in self.hosts}
+
+    def _demands_of(self, host: ClassKey) -> set[Demand]:
         made = self.index.method(host, "__init__")
         if made is None:
             return set()
@@ -191,15 +207,24 @@ class Fitting:
     def _given(self, pool: ClassKey, demand: Demand) -> set[str]:
         """The constants that a class's methods give to a field; empty where it may be any."""
         found: set[str] = set()
-        for method in self.readings.in_force(pool):
-            for stmt in f.statements(method.facts.body):
-                for top in f.expressions(stmt):
-                    for node in f.walk(top):
-                        if isinstance(node, f.Call) and node.keywords:
-                            record = self.index.class_in(method, f.dotted(node.func))
-                            if record == demand.record:
-                                found |= _options(dict(node.keywords).get(demand.field))
+        for record, keywords in self._filled(pool):
+            if record == demand.record:
+                found |= _options(keywords.get(demand.field))
         return found if "" not in found else set()
+
+    def _filled(self, pool: ClassKey) -> list[tuple[ClassKey, dict[str, f.Expr]]]:
+        """The records that a class's methods fill in by the names of fields."""
+        if pool not in self._filled_by:
+            self._filled_by[pool] = [
+                (record, dict(node.keywords))
+                for method in self.readings.in_force(pool)
+                for stmt in f.statements(method.facts.body)
+                for top in f.expressions(stmt)
+                for node in f.walk(top)
+                if isinstance(node, f.Call) and node.keywords
+                if (record := self.index.class_in(method, f.dotted(node.func))) is not None
+            ]
+        return self._filled_by[pool]
 
 
 def _mode(test: f.Expr) -> Mode | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Set
 from functools import cached_property
 
 from auditor.analysis.readings import Readings
@@ -21,9 +21,8 @@ class Handover:
         self.index = readings.index
         self._inside = frozenset(readings.families)
 
-    def taken(self, methods: Iterable[Function], owner: ClassKey | None) -> set[str]:
-        """The attributes that a pool puts into fields which some of the methods read."""
-        read = {field for method in methods for field in self._fields_read(method)}
+    def taken(self, read: Set[Field], owner: ClassKey | None) -> set[str]:
+        """The attributes that a pool puts into some fields."""
         own = None if owner is None else {m.key for m in self.readings.in_force(owner)}
         return {
             name
@@ -54,7 +53,8 @@ class Handover:
             for name in _attributes(value, {p.name for p in function.facts.parameters})
         ]
 
-    def _fields_read(self, method: Function) -> Iterator[Field]:
+    def fields_read(self, method: Function) -> Iterator[Field]:
+        """The fields of pools' records that a method reads."""
         if self._records.isdisjoint(method.facts.mentions):
             return
         for node in _nodes(method):

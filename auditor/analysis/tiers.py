@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
 from auditor.analysis.fitting import Fitting
-from auditor.analysis.handover import Handover
+from auditor.analysis.handover import Field, Handover
 from auditor.analysis.readings import Readings
 from auditor.analysis.values import SELF
 from auditor.source.index import ClassKey, Function
@@ -50,11 +49,10 @@ class Tiers:
 
     def _moved_by(self, hosts: set[ClassKey], owner: ClassKey | None) -> frozenset[str]:
         unfit = self._hosts - hosts
-        transfers = [t for t in self.transfers if t.owner not in unfit]
-        found: set[str] = set()
-        for function in (*transfers, *self._assembly(hosts)):
-            found |= set(function.facts.mentions)
-        found |= self._handover.taken(self._methods(hosts), owner)
+        mentions = [t.facts.mentions for t in self.transfers if t.owner not in unfit]
+        found = set().union(*mentions, *(self._named_to_make[host] for host in hosts))
+        read = set().union(*(self._fields_read[host] for host in hosts))
+        found |= self._handover.taken(read, owner)
         if owner is not None:
             found |= self._handover.sharing(owner, found)
         return frozenset(found)
@@ -98,17 +96,22 @@ class Tiers:
         hosts |= {key for host in hosts for key in self.index.subclasses.get(host, ())}
         return frozenset(hosts - self._inside)
 
-    def _assembly(self, hosts: set[ClassKey]) -> list[Function]:
-        """The functions that make hosts, and what those call in their file.
+    @cached_property
+    def _named_to_make(self) -> dict[ClassKey, frozenset[str]]:
+        """The names in the functions that make a host, and in what those call in their file.
 
         A host that is handed its device buffers does not name them.
         """
-        pending = [made for host in sorted(hosts) for made in self.index.mentioning(host[1])]
-        pending += [
-            made
-            for host in sorted(hosts)
-            if (made := self.index.classes[host].methods.get("__init__")) is not None
-        ]
+        return {
+            host: frozenset().union(*(made.facts.mentions for made in self._assembly(host)))
+            for host in self._hosts
+        }
+
+    def _assembly(self, host: ClassKey) -> list[Function]:
+        pending = list(self.index.mentioning(host[1]))
+        own = self.index.classes[host].methods.get("__init__")
+        if own is not None:
+            pending.append(own)
         found: dict[tuple[object, ...], Function] = {}
         while pending:
             function = pending.pop()
@@ -121,11 +124,15 @@ class Tiers:
                     pending.append(called)
         return list(found.values())
 
-    def _methods(self, hosts: set[ClassKey]) -> Iterator[Function]:
-        """The methods that objects of the hosts have, whichever class defines them."""
-        seen: set[tuple[object, ...]] = set()
-        for host in sorted(hosts):
-            for method in self.readings.in_force(host):
-                if method.key not in seen:
-                    seen.add(method.key)
-                    yield method
+    @cached_property
+    def _fields_read(self) -> dict[ClassKey, frozenset[Field]]:
+        """The fields of records that the methods of a host read, whichever class defines them."""
+        fields: dict[tuple[object, ...], frozenset[Field]] = {}
+        found: dict[ClassKey, frozenset[Field]] = {}
+        for host in self._hosts:
+            methods = list(self.readings.in_force(host))
+            for method in methods:
+                if method.key not in fields:
+                    fields[method.key] = frozenset(self._handover.fields_read(method))
+            found[host] = frozenset().union(*(fields[method.key] for method in methods))
+        return found
