@@ -91,6 +91,71 @@ def test_what_was_picked_from_a_later_release_has_its_text(tiny_repository: Make
     assert decide(audit(repository, origins=CI), "high", False).status == 1
 
 
+def test_a_function_of_that_name_in_another_class_is_no_part_of_its_text(
+    tiny_repository: Make,
+) -> None:
+    other = "\n\nclass Draft:\n    def get_later(self, layer_id):\n        return {}\n"
+    repository = tiny_repository({PATH: SOUND + other.format("layer_id"), **OTHER})
+    repository.commit({PATH: LATER + other.format("None")}, "upstream goes on", "v0.5.10")
+    repository.git("checkout", "--quiet", "-b", "fork", "v0.5.9")
+    repository.commit({PATH: LATER + other.format("layer_id")}, "taken by hand")
+    finding = only(audit(repository))
+    assert (finding.origin, finding.since_base) == ("inherited", "v0.5.9")
+
+
+def without_counter(text: str) -> str:
+    """A pool from before there was anything to wait for."""
+    for lines in (
+        "        self.counter = None\n",
+        "    def attach_counter(self, counter):\n        self.counter = counter\n\n",
+    ):
+        assert lines in text
+        text = text.replace(lines, "")
+    return text
+
+
+def test_a_reader_that_was_sound_until_upstream_came_to_wait_around_it(
+    tiny_repository: Make,
+) -> None:
+    """Its text is that of the release, where nothing waits; the fork took the waits of the next."""
+    before = without_counter(pool((), (*READERS, "get_later"), armed=False))
+    repository = tiny_repository({PATH: before, **OTHER})
+    repository.commit({PATH: LATER}, "upstream waits", "v0.5.10")
+    repository.git("checkout", "--quiet", "-b", "fork", "v0.5.9")
+    repository.commit({PATH: LATER.replace("(8, 4)", "(16, 4)")}, "taken with another size")
+    finding = only(audit(repository))
+    assert (finding.origin, finding.since_base) == ("inherited", "v0.5.9")
+
+
+RAW = """\
+def checksum(context, layer_id):
+    return float(context.pool.rows[layer_id].sum())
+"""
+HOLDS = """\
+def width(context, layer_id):
+    assert context.pool.rows[layer_id].shape
+    return context.pool.get_rows(layer_id).sum()
+"""
+
+
+def test_a_later_release_without_the_defect_does_not_excuse_text_that_was_always_there(
+    tiny_repository: Make,
+) -> None:
+    """Upstream reads past the getters and waits nowhere; the fork made its getters wait.
+
+    That the object is a pool is told by a third file, which is not looked at for one symbol.
+    """
+    raw = {"python/sglang/srt/models/worker.py": RAW, "python/sglang/srt/layers/holds.py": HOLDS}
+    before = without_counter(pool((), READERS, armed=False))
+    repository = tiny_repository({PATH: before, **raw, **OTHER})
+    repository.commit({"python/sglang/later.py": ""}, "upstream goes on", "v0.5.10")
+    repository.git("checkout", "--quiet", "-b", "fork", "v0.5.9")
+    repository.commit({PATH: SOUND}, "waits")
+    finding = only(audit(repository))
+    assert finding.rule == "gate-bypassed"
+    assert (finding.origin, finding.since_base) == ("introduced", "")
+
+
 def test_text_that_no_later_release_has_is_the_forks_own(tiny_repository: Make) -> None:
     repository = on_release_branches(tiny_repository, {PATH: LATER}, "v0.5.10")
     repository.git("checkout", "--quiet", "-b", "fork", "v0.5.9")
