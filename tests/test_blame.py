@@ -224,6 +224,21 @@ def test_half_of_a_later_change_is_the_forks_own_fault(tiny_repository: Make) ->
     assert finding.hit.where.symbol.qualname == "Pool.get_rows"
 
 
+def test_a_later_release_that_waits_excuses_no_lone_reader(tiny_repository: Make) -> None:
+    """Without siblings only upstream's version speaks against the read, not the fork's files."""
+
+    def lone(text: str) -> str:
+        before, _, after = text.partition("    def get_page")
+        return before.rstrip() + "\n\n\n" + after[after.index("class Loader") :]
+
+    repository = tiny_repository({PATH: lone(BEFORE), BASE: IDLE, **OTHER})
+    repository.commit({PATH: lone(TAKEN), BASE: WAITING}, "moved", "v0.5.10")
+    repository.git("checkout", "--quiet", "-b", "fork", "v0.5.9")
+    repository.commit({PATH: lone(TAKEN)}, "half of it")
+    finding = only(audit(repository))
+    assert (finding.rule, finding.origin) == ("gate-removed", "regressed")
+
+
 def test_half_of_a_later_change_is_the_forks_own_fault_before_it_is_committed_too(
     tiny_repository: Make,
 ) -> None:
@@ -268,6 +283,20 @@ def test_a_folder_as_target_tells_it_by_the_same_text() -> None:
     assert only(audit_sources({POOL: LATER}, {POOL: SOUND}, [{POOL: other}])).origin == "introduced"
 
 
+def cached(folder: Path, version: str, released: str) -> Path:
+    """A cache with the wheel of one release."""
+    cache = folder / "cache"
+    (cache / "releases").mkdir(parents=True)
+    name = f"sglang-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(cache / "releases" / name, "w") as wheel:
+        wheel.writestr("sglang/version.py", "")
+        wheel.writestr(POOL, released)
+        wheel.writestr(
+            f"sglang-{version}.dist-info/METADATA", f"Name: sglang\nVersion: {version}\n"
+        )
+    return cache
+
+
 @pytest.mark.parametrize(
     ("released", "version", "origin"),
     [
@@ -281,19 +310,21 @@ def test_a_release_in_the_cache_tells_it_where_there_is_no_tag(
 ) -> None:
     repository = tiny_repository({PATH: SOUND, **OTHER})
     repository.commit({PATH: LATER}, "taken by hand")
-    cache = tmp_path / "cache"
-    (cache / "releases").mkdir(parents=True)
-    name = f"sglang-{version}-py3-none-any.whl"
-    with zipfile.ZipFile(cache / "releases" / name, "w") as wheel:
-        wheel.writestr("sglang/version.py", "")
-        wheel.writestr(POOL, released)
-        wheel.writestr(
-            f"sglang-{version}.dist-info/METADATA", f"Name: sglang\nVersion: {version}\n"
-        )
+    cache = cached(tmp_path, version, released)
     finding = only(audit(repository, cache=cache))
     assert finding.origin == origin
     # A release that told nothing is not named: the report does not hang on the cache.
     assert (f"pypi:{version}" in finding.origin_reason) == (origin == "inherited")
+
+
+def test_the_repositorys_own_tag_speaks_for_a_release(
+    tiny_repository: Make, tmp_path: Path
+) -> None:
+    """A wheel of that version with other code, as a fork's own build may be, does not."""
+    repository = tiny_repository({PATH: SOUND, **OTHER})
+    repository.commit({"python/sglang/later.py": ""}, "upstream goes on", "v0.5.10")
+    repository.commit({PATH: LATER}, "the fork's own")
+    assert only(audit(repository, cache=cached(tmp_path, "0.5.10", LATER))).origin == "introduced"
 
 
 # -- a caller that made it a defect --------------------------------------------------------------
@@ -408,6 +439,68 @@ def test_a_second_caller_stands_for_itself_where_the_first_has_the_hit() -> None
     findings = audit_sources({POOL: lost, WRITER: STORE, WORKER: USE}, upstream).findings
     at = {f.hit.where.symbol.qualname: f.origin for f in findings}
     assert at == {"Pool.get_rows": "regressed", "checksum": "introduced"}
+
+
+USE_ROWS = "def checksum(pool, i):\n    return float(pool.get_rows(i).sum())\n"
+
+
+def test_a_wait_that_was_lost_below_a_getter_is_not_its_new_callers_fault() -> None:
+    """The getter's text is upstream's, the helper of its base class lost the wait."""
+    base = BASE.removeprefix("python/")
+    upstream = {POOL: TAKEN, base: WAITING}
+    findings = audit_sources({POOL: TAKEN, base: IDLE, WORKER: USE_ROWS}, upstream).findings
+    told = {f.hit.where.symbol.qualname: f.origin for f in findings}
+    assert told == {"Base.ready": "regressed", "Pool.get_rows": "regressed"}
+
+
+def test_a_caller_that_upstream_has_too_is_not_what_made_the_defect() -> None:
+    """The fork made the neighbours of a raw getter wait; who calls it is as it was."""
+    calls = {WORKER: USE.replace("get_raw", "get_later")}
+    before = without_counter(pool((), (*READERS, "get_later"), armed=False))
+    finding = only(audit_sources({POOL: LATER, **calls}, {POOL: before, **calls}))
+    where = finding.hit.where.symbol
+    assert (where.qualname, finding.origin) == ("Pool.get_later", "introduced")
+
+
+MIXED = """
+    def get_mixed(self, layer_id, pool):
+        return float(pool.get_raw(layer_id).sum()) + self.texts[layer_id].sum()
+"""
+
+
+def test_a_sure_defect_of_the_caller_on_another_buffer_swallows_nothing() -> None:
+    notes = pool(READERS, name="Notes", buffer="texts", armed=False)
+    upstream = {POOL: INNER, WRITER: STORE, NOTES: notes}
+    found = audit_sources({**upstream, NOTES: notes + MIXED}, upstream).findings
+    assert {f.hit.where.symbol.qualname for f in found} == {"Notes.get_mixed"}
+    assert sorted((f.hit.anchor, f.hit.confidence) for f in found) == [
+        ("rows", "high"),
+        ("texts", "high"),
+    ]
+
+
+def test_a_less_sure_hit_of_the_caller_does_not_stand_for_a_sure_one() -> None:
+    """The new caller takes the buffer past the getters as well, of which less is known."""
+    upstream = {POOL: INNER, WRITER: STORE}
+    both = (
+        "from sglang.srt.mem_cache.pool import Pool\n\n\ndef checksum(pool: Pool, i):\n"
+        "    return float(pool.get_raw(i).sum()) + pool.rows[i].sum()\n"
+    )
+    found = audit_sources({**upstream, WORKER: both}, upstream).findings
+    assert {f.hit.where.symbol.qualname for f in found} == {"checksum"}
+    assert sorted(f.hit.confidence for f in found) == ["high", "medium"]
+
+
+def test_several_raw_getters_that_a_new_caller_calls_are_one_defect() -> None:
+    again = "\n    def get_bare(self, i):\n        return self.rows[i]\n\n\nclass Loader"
+    upstream = {
+        POOL: INNER.replace("\n\nclass Loader", again),
+        WRITER: STORE + STORE.replace("store", "store_bare").replace("get_raw", "get_bare"),
+    }
+    assert not audit_sources(upstream).findings
+    both = USE.replace("return", "return float(pool.get_bare(i).sum()) +")
+    finding = only(audit_sources({**upstream, WORKER: both}, upstream))
+    assert finding.hit.where.symbol.qualname == "checksum"
 
 
 def test_a_getter_that_the_fork_wrote_stays_its_own_place() -> None:
