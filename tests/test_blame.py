@@ -269,6 +269,41 @@ def test_a_fork_that_is_older_than_its_upstream(tiny_repository: Make) -> None:
     assert (finding.origin, finding.fixed_in) == ("fixed-upstream", "v0.5.10")
 
 
+DIGEST = "python/sglang/srt/models/digest.py"
+READ = "def digest(pool, i):\n    return float(pool.marks[i].sum())\n"
+WAITED = READ.replace("    return", "    pool.counter.wait_until(i)\n    return")
+
+
+def test_a_wait_outside_the_pools_that_came_after_the_fork_left_was_not_removed_by_it(
+    tiny_repository: Make,
+) -> None:
+    repository = tiny_repository({PATH: SOUND, DIGEST: READ, **OTHER})
+    repository.git("checkout", "--quiet", "-b", "fork")
+    repository.git("checkout", "--quiet", "main")
+    repository.commit({DIGEST: WAITED}, "repaired", "v0.5.10")
+    repository.git("checkout", "--quiet", "fork")
+    repository.commit({"python/sglang/own.py": "x = 1\n"}, "the fork's own")
+    finding = only(audit(repository, "v0.5.10"))
+    assert (finding.rule, finding.origin) == ("gate-removed", "fixed-upstream")
+
+
+def test_a_wait_outside_the_pools_that_upstream_took_back_was_not_removed_by_the_fork(
+    tiny_repository: Make,
+) -> None:
+    repository = tiny_repository({PATH: SOUND, DIGEST: WAITED, **OTHER})
+    repository.git("tag", "--delete", "v0.5.9")
+    repository.git("checkout", "--quiet", "-b", "release")
+    repository.commit({"python/sglang/version.py": "__version__ = '0.5.9'\n"}, "cut", "v0.5.9")
+    repository.git("checkout", "--quiet", "main")
+    repository.commit({DIGEST: READ}, "taken back")
+    repository.git("remote", "add", "upstream", "https://example.com/upstream.git")
+    repository.git("update-ref", "refs/remotes/upstream/main", "HEAD")
+    repository.commit({"python/sglang/own.py": "x = 1\n"}, "the fork's own")
+    finding = only(audit(repository))
+    assert (finding.rule, finding.origin) == ("gate-removed", "inherited")
+    assert finding.since_base == "v0.5.9"
+
+
 def test_without_history_the_blame_says_what_it_rests_on() -> None:
     report = audit_sources({POOL: LATER}, {POOL: SOUND})
     assert only(report).origin == "introduced"
