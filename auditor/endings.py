@@ -221,25 +221,41 @@ class Endings:
         return f"{self.folder}{path[len(PACKAGE) :]}".lstrip("/")
 
 
-_DEFINITION = re.compile(rb"^([ \t]*)(?:async[ \t]+)?def[ \t]+(\w+)[ \t]*\(", re.MULTILINE)
+_DEFINITION = re.compile(
+    rb"^([ \t]*)(?:(?:async[ \t]+)?def[ \t]+(\w+)[ \t]*\(|class[ \t]+(\w+))", re.MULTILINE
+)
 _CALLED = re.compile(rb"(\w+)\s*\(")
 
 
 def texts_of(data: bytes, hit: Hit) -> set[bytes]:
-    """The functions of a file that bear the name of a hit's, or are called from those by name."""
-    found: dict[bytes, list[bytes]] = {}
+    """The function of a hit in a file, and those of the file that are called from it by name.
+
+    Where its class is not there, all functions of its name stand for it.
+    """
+    found: dict[bytes, list[tuple[bytes, bytes, bytes]]] = {}
+    around: list[tuple[bytes, bytes]] = []  # the classes that a definition is in, with indents
     for match in _DEFINITION.finditer(data):
+        while around and len(around[-1][0]) >= len(match[1]):
+            around.pop()
+        if match[3]:
+            around.append((match[1], match[3]))
+            continue
         indent = re.escape(match[1])
         end = re.compile(rb"^(?!" + indent + rb"[ \t])[ \t]*[^\s)#]", re.MULTILINE)
         after = end.search(data, match.end())
-        text = data[match.start() : after.start() if after else len(data)]
-        found.setdefault(match[2], []).append(text.rstrip())
-    wanted = {hit.where.symbol.qualname.rpartition(".")[2].encode()}
+        stop = after.start() if after else len(data)
+        owner = around[-1][1] if around else b""
+        text, rest = data[match.start() : stop].rstrip(), data[match.end() : stop]
+        found.setdefault(match[2], []).append((owner, text, rest))
+    first, _, name = hit.where.symbol.qualname.rpartition(".")
+    named = found.get(name.encode(), [])
+    owner = first.rpartition(".")[2].encode()
+    fresh = [each for each in named if each[0] == owner] or named
     texts: set[bytes] = set()
-    while wanted:
-        fresh = {text for name in wanted for text in found.get(name, ())} - texts
-        texts |= fresh
-        wanted = {name for text in fresh for name in _CALLED.findall(text)}
+    while fresh:
+        texts |= {text for _, text, _ in fresh}
+        called = {name for _, _, rest in fresh for name in _CALLED.findall(rest)}
+        fresh = [each for name in called for each in found.get(name, ()) if each[1] not in texts]
     return texts
 
 

@@ -51,9 +51,11 @@ def of_findings(
     """The findings, those that a later release of upstream's has in the same text as inherited.
 
     Later releases are tags and branches of the repository, and wheels in the cache, which are
-    judged in ``whole``. Text that upstream's release or the merge base has too says nothing, and a
-    later release that waits where the fork does not is no excuse: then only half of its change was
-    taken. Of what stays the fork's it is said what that rests on.
+    judged in ``whole``. A later release that waits where the fork does not is no excuse: then only
+    half of its change was taken. Nor is one that lost the wait as the fork did, in other text than
+    this, which upstream's release or the merge base has too. Where it never waited there, upstream
+    came to wait around it, and a later release must show the defect. Of what stays the fork's it is
+    said what that rests on.
     """
     blamed = [f for f in findings if f.category == "sync" and f.origin in _BLAMED]
     if not blamed:
@@ -63,9 +65,11 @@ def of_findings(
     version = _version(around.earlier[0])
     commits = _later_commits(around, version)
     wheels = _later_wheels(cache, version, {name for name, _ in commits})
-    own = [f for f in blamed if texts[f.fingerprint] and not _is_old(f, texts, around, at_home)]
-    taken = _in_history(own, texts, around, commits, book, cache) if commits else {}
-    rest = [f for f in own if f.fingerprint not in taken]
+    asked = [f for f in blamed if texts[f.fingerprint]]
+    old = {f.fingerprint for f in asked if _is_old(f, texts, around, at_home)}
+    asked = [f for f in asked if f.origin == "introduced" or f.fingerprint not in old]
+    taken = _in_history(asked, texts, old, around, commits, book, cache) if commits else {}
+    rest = [f for f in asked if f.fingerprint not in taken]
     taken |= _in_wheels(rest, texts, at_home, wheels, whole)
     # Not the wheels by name: what a report says of the fork's own is the same with any cache.
     told = "no later release in the repository tells of it"
@@ -138,12 +142,16 @@ def _later_wheels(
 def _in_history(
     findings: Sequence[Finding],
     texts: Texts,
+    old: Collection[str],
     around: Around,
     later: Sequence[tuple[str, str]],
     book: Rulebook,
     cache: Path | None,
 ) -> dict[str, str]:
-    """The first of some commits that has the text and the defect of a finding, by fingerprint."""
+    """The first of some commits that has the text and the defect of a finding, by fingerprint.
+
+    ``old`` are the findings whose text upstream has had all along.
+    """
     fork, repository = around.fork, around.fork.repository
     assert repository is not None and fork.folder is not None
     results: ResultStore[dict[str, str]] = ResultStore(
@@ -151,7 +159,7 @@ def _in_history(
     )
     asked = [repr((f.fingerprint, f.hit, sorted(texts[f.fingerprint]))) for f in findings]
     where = [str(repository.directory), fork.folder, fork.commit or "", *map(repr, later)]
-    key = content_key(["later", book.digest, *where, *asked], ())
+    key = content_key(["later", book.digest, *where, *asked, *sorted(old)], ())
     known = results.load(key)
     if known is not None:
         return known
@@ -162,8 +170,9 @@ def _in_history(
             search.watch(finding)
         for finding in findings:
             own, hit = texts[finding.fingerprint], finding.hit
+            head = None if finding.fingerprint in old else fork.commit
             with contextlib.suppress(GitError):
-                twins = (n for n, sha in later if _has_it(search, hit, own, sha, fork.commit))
+                twins = (n for n, sha in later if _has_it(search, hit, own, sha, head))
                 twin = next(twins, None)
                 if twin is not None:
                     found[finding.fingerprint] = twin
@@ -175,7 +184,7 @@ def _has_it(search: Endings, hit: Hit, text: set[bytes], commit: str, head: str 
     """Whether a commit has the text, and with it the defect.
 
     A wait there is no defect. Where the few files that are looked at show neither, and of the
-    fork's own commit with that text neither, the text decides.
+    fork's own commit ``head`` with that text neither, the text decides, if there is one.
     """
     if search.texts(commit, hit) != text:
         return False

@@ -112,6 +112,71 @@ def test_what_was_picked_from_a_later_release_has_its_text(tiny_repository: Make
     assert decide(audit(repository, origins=CI), "high", False).status == 1
 
 
+def test_a_function_of_that_name_in_another_class_is_no_part_of_its_text(
+    tiny_repository: Make,
+) -> None:
+    other = "\n\nclass Draft:\n    def get_later(self, layer_id):\n        return {}\n"
+    repository = tiny_repository({PATH: SOUND + other.format("layer_id"), **OTHER})
+    repository.commit({PATH: LATER + other.format("None")}, "upstream goes on", "v0.5.10")
+    repository.git("checkout", "--quiet", "-b", "fork", "v0.5.9")
+    repository.commit({PATH: LATER + other.format("layer_id")}, "taken by hand")
+    finding = only(audit(repository))
+    assert (finding.origin, finding.since_base) == ("inherited", "v0.5.9")
+
+
+def without_counter(text: str) -> str:
+    """A pool from before there was anything to wait for."""
+    for lines in (
+        "        self.counter = None\n",
+        "    def attach_counter(self, counter):\n        self.counter = counter\n\n",
+    ):
+        assert lines in text
+        text = text.replace(lines, "")
+    return text
+
+
+def test_a_reader_that_was_sound_until_upstream_came_to_wait_around_it(
+    tiny_repository: Make,
+) -> None:
+    """Its text is that of the release, where nothing waits; the fork took the waits of the next."""
+    before = without_counter(pool((), (*READERS, "get_later"), armed=False))
+    repository = tiny_repository({PATH: before, **OTHER})
+    repository.commit({PATH: LATER}, "upstream waits", "v0.5.10")
+    repository.git("checkout", "--quiet", "-b", "fork", "v0.5.9")
+    repository.commit({PATH: LATER.replace("(8, 4)", "(16, 4)")}, "taken with another size")
+    finding = only(audit(repository))
+    assert (finding.origin, finding.since_base) == ("inherited", "v0.5.9")
+
+
+RAW = """\
+def checksum(context, layer_id):
+    return float(context.pool.rows[layer_id].sum())
+"""
+HOLDS = """\
+def width(context, layer_id):
+    assert context.pool.rows[layer_id].shape
+    return context.pool.get_rows(layer_id).sum()
+"""
+
+
+def test_a_later_release_without_the_defect_does_not_excuse_text_that_was_always_there(
+    tiny_repository: Make,
+) -> None:
+    """Upstream reads past the getters and waits nowhere; the fork made its getters wait.
+
+    That the object is a pool is told by a third file, which is not looked at for one symbol.
+    """
+    raw = {"python/sglang/srt/models/worker.py": RAW, "python/sglang/srt/layers/holds.py": HOLDS}
+    before = without_counter(pool((), READERS, armed=False))
+    repository = tiny_repository({PATH: before, **raw, **OTHER})
+    repository.commit({"python/sglang/later.py": ""}, "upstream goes on", "v0.5.10")
+    repository.git("checkout", "--quiet", "-b", "fork", "v0.5.9")
+    repository.commit({PATH: SOUND}, "waits")
+    finding = only(audit(repository))
+    assert finding.rule == "gate-bypassed"
+    assert (finding.origin, finding.since_base) == ("introduced", "")
+
+
 def test_text_that_no_later_release_has_is_the_forks_own(tiny_repository: Make) -> None:
     repository = on_release_branches(tiny_repository, {PATH: LATER}, "v0.5.10")
     repository.git("checkout", "--quiet", "-b", "fork", "v0.5.9")
@@ -180,6 +245,21 @@ def test_half_of_a_later_change_is_the_forks_own_fault(tiny_repository: Make) ->
     assert finding.hit.where.symbol.qualname == "Pool.get_rows"
 
 
+def test_a_later_release_that_waits_excuses_no_lone_reader(tiny_repository: Make) -> None:
+    """Without siblings only upstream's version speaks against the read, not the fork's files."""
+
+    def lone(text: str) -> str:
+        before, _, after = text.partition("    def get_page")
+        return before.rstrip() + "\n\n\n" + after[after.index("class Loader") :]
+
+    repository = tiny_repository({PATH: lone(BEFORE), BASE: IDLE, **OTHER})
+    repository.commit({PATH: lone(TAKEN), BASE: WAITING}, "moved", "v0.5.10")
+    repository.git("checkout", "--quiet", "-b", "fork", "v0.5.9")
+    repository.commit({PATH: lone(TAKEN)}, "half of it")
+    finding = only(audit(repository))
+    assert (finding.rule, finding.origin) == ("gate-removed", "regressed")
+
+
 def test_half_of_a_later_change_is_the_forks_own_fault_before_it_is_committed_too(
     tiny_repository: Make,
 ) -> None:
@@ -210,6 +290,41 @@ def test_a_fork_that_is_older_than_its_upstream(tiny_repository: Make) -> None:
     assert (finding.origin, finding.fixed_in) == ("fixed-upstream", "v0.5.10")
 
 
+DIGEST = "python/sglang/srt/models/digest.py"
+READ = "def digest(pool, i):\n    return float(pool.marks[i].sum())\n"
+WAITED = READ.replace("    return", "    pool.counter.wait_until(i)\n    return")
+
+
+def test_a_wait_outside_the_pools_that_came_after_the_fork_left_was_not_removed_by_it(
+    tiny_repository: Make,
+) -> None:
+    repository = tiny_repository({PATH: SOUND, DIGEST: READ, **OTHER})
+    repository.git("checkout", "--quiet", "-b", "fork")
+    repository.git("checkout", "--quiet", "main")
+    repository.commit({DIGEST: WAITED}, "repaired", "v0.5.10")
+    repository.git("checkout", "--quiet", "fork")
+    repository.commit({"python/sglang/own.py": "x = 1\n"}, "the fork's own")
+    finding = only(audit(repository, "v0.5.10"))
+    assert (finding.rule, finding.origin) == ("gate-removed", "fixed-upstream")
+
+
+def test_a_wait_outside_the_pools_that_upstream_took_back_was_not_removed_by_the_fork(
+    tiny_repository: Make,
+) -> None:
+    repository = tiny_repository({PATH: SOUND, DIGEST: WAITED, **OTHER})
+    repository.git("tag", "--delete", "v0.5.9")
+    repository.git("checkout", "--quiet", "-b", "release")
+    repository.commit({"python/sglang/version.py": "__version__ = '0.5.9'\n"}, "cut", "v0.5.9")
+    repository.git("checkout", "--quiet", "main")
+    repository.commit({DIGEST: READ}, "taken back")
+    repository.git("remote", "add", "upstream", "https://example.com/upstream.git")
+    repository.git("update-ref", "refs/remotes/upstream/main", "HEAD")
+    repository.commit({"python/sglang/own.py": "x = 1\n"}, "the fork's own")
+    finding = only(audit(repository))
+    assert (finding.rule, finding.origin) == ("gate-removed", "inherited")
+    assert finding.since_base == "v0.5.9"
+
+
 def test_without_history_the_blame_says_what_it_rests_on() -> None:
     report = audit_sources({POOL: LATER}, {POOL: SOUND})
     assert only(report).origin == "introduced"
@@ -222,6 +337,20 @@ def test_a_folder_as_target_tells_it_by_the_same_text() -> None:
     assert (finding.origin, finding.since_base) == ("inherited", "upstream")
     other = LATER.replace("return self.rows[layer_id][slots]", "return self.rows[layer_id] [slots]")
     assert only(audit_sources({POOL: LATER}, {POOL: SOUND}, [{POOL: other}])).origin == "introduced"
+
+
+def cached(folder: Path, version: str, released: str) -> Path:
+    """A cache with the wheel of one release."""
+    cache = folder / "cache"
+    (cache / "releases").mkdir(parents=True)
+    name = f"sglang-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(cache / "releases" / name, "w") as wheel:
+        wheel.writestr("sglang/version.py", "")
+        wheel.writestr(POOL, released)
+        wheel.writestr(
+            f"sglang-{version}.dist-info/METADATA", f"Name: sglang\nVersion: {version}\n"
+        )
+    return cache
 
 
 @pytest.mark.parametrize(
@@ -237,19 +366,21 @@ def test_a_release_in_the_cache_tells_it_where_there_is_no_tag(
 ) -> None:
     repository = tiny_repository({PATH: SOUND, **OTHER})
     repository.commit({PATH: LATER}, "taken by hand")
-    cache = tmp_path / "cache"
-    (cache / "releases").mkdir(parents=True)
-    name = f"sglang-{version}-py3-none-any.whl"
-    with zipfile.ZipFile(cache / "releases" / name, "w") as wheel:
-        wheel.writestr("sglang/version.py", "")
-        wheel.writestr(POOL, released)
-        wheel.writestr(
-            f"sglang-{version}.dist-info/METADATA", f"Name: sglang\nVersion: {version}\n"
-        )
+    cache = cached(tmp_path, version, released)
     finding = only(audit(repository, cache=cache))
     assert finding.origin == origin
     # A release that told nothing is not named: the report does not hang on the cache.
     assert (f"pypi:{version}" in finding.origin_reason) == (origin == "inherited")
+
+
+def test_the_repositorys_own_tag_speaks_for_a_release(
+    tiny_repository: Make, tmp_path: Path
+) -> None:
+    """A wheel of that version with other code, as a fork's own build may be, does not."""
+    repository = tiny_repository({PATH: SOUND, **OTHER})
+    repository.commit({"python/sglang/later.py": ""}, "upstream goes on", "v0.5.10")
+    repository.commit({PATH: LATER}, "the fork's own")
+    assert only(audit(repository, cache=cached(tmp_path, "0.5.10", LATER))).origin == "introduced"
 
 
 # -- a caller that made it a defect --------------------------------------------------------------
@@ -364,6 +495,68 @@ def test_a_second_caller_stands_for_itself_where_the_first_has_the_hit() -> None
     findings = audit_sources({POOL: lost, WRITER: STORE, WORKER: USE}, upstream).findings
     at = {f.hit.where.symbol.qualname: f.origin for f in findings}
     assert at == {"Pool.get_rows": "regressed", "checksum": "introduced"}
+
+
+USE_ROWS = "def checksum(pool, i):\n    return float(pool.get_rows(i).sum())\n"
+
+
+def test_a_wait_that_was_lost_below_a_getter_is_not_its_new_callers_fault() -> None:
+    """The getter's text is upstream's, the helper of its base class lost the wait."""
+    base = BASE.removeprefix("python/")
+    upstream = {POOL: TAKEN, base: WAITING}
+    findings = audit_sources({POOL: TAKEN, base: IDLE, WORKER: USE_ROWS}, upstream).findings
+    told = {f.hit.where.symbol.qualname: f.origin for f in findings}
+    assert told == {"Base.ready": "regressed", "Pool.get_rows": "regressed"}
+
+
+def test_a_caller_that_upstream_has_too_is_not_what_made_the_defect() -> None:
+    """The fork made the neighbours of a raw getter wait; who calls it is as it was."""
+    calls = {WORKER: USE.replace("get_raw", "get_later")}
+    before = without_counter(pool((), (*READERS, "get_later"), armed=False))
+    finding = only(audit_sources({POOL: LATER, **calls}, {POOL: before, **calls}))
+    where = finding.hit.where.symbol
+    assert (where.qualname, finding.origin) == ("Pool.get_later", "introduced")
+
+
+MIXED = """
+    def get_mixed(self, layer_id, pool):
+        return float(pool.get_raw(layer_id).sum()) + self.texts[layer_id].sum()
+"""
+
+
+def test_a_sure_defect_of_the_caller_on_another_buffer_swallows_nothing() -> None:
+    notes = pool(READERS, name="Notes", buffer="texts", armed=False)
+    upstream = {POOL: INNER, WRITER: STORE, NOTES: notes}
+    found = audit_sources({**upstream, NOTES: notes + MIXED}, upstream).findings
+    assert {f.hit.where.symbol.qualname for f in found} == {"Notes.get_mixed"}
+    assert sorted((f.hit.anchor, f.hit.confidence) for f in found) == [
+        ("rows", "high"),
+        ("texts", "high"),
+    ]
+
+
+def test_a_less_sure_hit_of_the_caller_does_not_stand_for_a_sure_one() -> None:
+    """The new caller takes the buffer past the getters as well, of which less is known."""
+    upstream = {POOL: INNER, WRITER: STORE}
+    both = (
+        "from sglang.srt.mem_cache.pool import Pool\n\n\ndef checksum(pool: Pool, i):\n"
+        "    return float(pool.get_raw(i).sum()) + pool.rows[i].sum()\n"
+    )
+    found = audit_sources({**upstream, WORKER: both}, upstream).findings
+    assert {f.hit.where.symbol.qualname for f in found} == {"checksum"}
+    assert sorted(f.hit.confidence for f in found) == ["high", "medium"]
+
+
+def test_several_raw_getters_that_a_new_caller_calls_are_one_defect() -> None:
+    again = "\n    def get_bare(self, i):\n        return self.rows[i]\n\n\nclass Loader"
+    upstream = {
+        POOL: INNER.replace("\n\nclass Loader", again),
+        WRITER: STORE + STORE.replace("store", "store_bare").replace("get_raw", "get_bare"),
+    }
+    assert not audit_sources(upstream).findings
+    both = USE.replace("return", "return float(pool.get_bare(i).sum()) +")
+    finding = only(audit_sources({**upstream, WORKER: both}, upstream))
+    assert finding.hit.where.symbol.qualname == "checksum"
 
 
 def test_a_getter_that_the_fork_wrote_stays_its_own_place() -> None:

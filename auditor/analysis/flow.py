@@ -225,6 +225,7 @@ class _Walk:
         self.bound: list[tuple[str, Value]] = []  # every binding of a local name, in order
         self.breaks: list[list[tuple[str, State]]] = []
         self.unused: dict[int, tuple[Function, State]] = {}
+        self.alone: f.Expr | None = None  # the call that is a statement of its own
         self.nesting = 0
 
     # -- the function as a whole -----------------------------------------------------------------
@@ -311,6 +312,7 @@ class _Walk:
                 self.use(self.expr(stmt.target), stmt.line)
                 self.store(stmt.target)
             case f.Do():
+                self.alone = stmt.value
                 self.expr(stmt.value, used=False)
             case f.If():
                 self.expr(stmt.test)
@@ -1115,11 +1117,12 @@ class _Walk:
             method = "." in name and not (receiver.paths and all(map(_is_module, receiver.paths)))
             keeps = method and len(words(name.rpartition(".")[2])) == 1
             stored = "store" if stores and not keeps else "read"
+            handed = (expr.line, expr.column) if expr is self.alone else None
             for value in arguments:
-                self.sink(value, stored, expr.line)
+                self.sink(value, stored, expr.line, handed)
             for keyword, value in keywords:
                 destination = set(words(keyword)) & self.words.destination_words
-                self.sink(value, "store" if destination else stored, expr.line)
+                self.sink(value, "store" if destination else stored, expr.line, handed)
         if metadata:
             return Value(deps=deps | receiver.keys)
         step = name.rpartition(".")[2] + RESULT
@@ -1165,9 +1168,11 @@ class _Walk:
         """The elements of a value are consumed here."""
         self.sink(value, "read", line)
 
-    def sink(self, value: Value, use: str, line: int) -> None:
+    def sink(
+        self, value: Value, use: str, line: int, handed: tuple[int, int] | None = None
+    ) -> None:
         for part in value.parts:
-            self.sink(part, use, line)
+            self.sink(part, use, line, handed)
         for path in sorted(value.paths):
             if not is_data(path):
                 continue
@@ -1186,6 +1191,7 @@ class _Walk:
                     value.column,
                     value.origin or self.place(where, value.column),
                     self.state.ordered,
+                    handed,
                 )
             )
 

@@ -47,7 +47,8 @@ class Gap:
     """A read that misses the gate of its siblings.
 
     ``waits`` are the lines of the method's own waits, where it has some that do not cover the read,
-    ``disarmed`` is where the gate of the object that is read through is made void.
+    ``disarmed`` is where the gate of the object that is read through is made void. ``maybe_target``
+    says that the read may be no more than the target of a store.
     """
 
     shape: Shape
@@ -67,6 +68,7 @@ class Gap:
     detail: str = ""
     waits: tuple[int, ...] = ()
     disarmed: Place | None = None
+    maybe_target: bool = False
 
 
 def nearness(gap: Gap, sibling: Sibling) -> tuple[bool, bool, bool, bool, bool, int]:

@@ -8,6 +8,7 @@ from functools import cached_property
 from auditor.analysis.gaps import Gap, Sibling
 from auditor.analysis.norm import SiblingNorm, is_gated_reader, sibling_of
 from auditor.analysis.readings import Readings, key_parameters, reads_elements
+from auditor.analysis.targets import Targets
 from auditor.analysis.usage import Usage
 from auditor.analysis.values import ELEMENT, RESULT, SELF, Path, Place, Read
 from auditor.model import Side
@@ -26,7 +27,12 @@ class Bypasses:
         self.usage = usage
 
     def raw_reads(self) -> Iterator[Gap]:
-        """Raw reads of a family's buffers by code outside the family."""
+        """Raw reads of a family's buffers by code outside the family, what may be stores last."""
+        found = list(self._raw_reads())
+        yield from (gap for gap in found if not gap.maybe_target)
+        yield from (gap for gap in found if gap.maybe_target)
+
+    def _raw_reads(self) -> Iterator[Gap]:
         for function, read in self.usage.outside_reads:
             if read.use not in ("read", "return") or self.readings.duty(function.facts.name):
                 continue
@@ -76,6 +82,7 @@ class Bypasses:
     def _bypass(self, function: Function, read: Read, name: str) -> Gap:
         siblings = self.norm.raw[name]
         owner = siblings[0].symbol.rpartition(".")[0]
+        target = read.handed is not None and self.targets.may_be(function, read)
         return Gap(
             "bypass",
             function,
@@ -85,12 +92,18 @@ class Bypasses:
             read.column,
             siblings,
             0,
-            "medium",
+            "low" if target else "medium",
             *self.usage.reach([read]),
             f"{function.facts.qualname}.{name}",
             siblings[0].gate,
             detail=owner,
+            maybe_target=target,
         )
+
+    @cached_property
+    def targets(self) -> Targets:
+        """Which raw reads may only store."""
+        return Targets(self.norm, self.readings, self.usage)
 
     def inner_methods(self) -> Iterator[Gap]:
         """Ungated methods of an object that its owner guards, called from outside the owner."""

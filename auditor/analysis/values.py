@@ -209,7 +209,8 @@ class Read:
     ``use`` is ``return`` (handed to the caller, who decides), ``read`` or ``store``. ``origin`` is
     where the element is taken, ``line`` where the function at hand does it or calls who does.
     ``held`` are the gates held on every path, ``may`` those waited on along some path before.
-    ``ordered`` tells of another wait (an event, a stream) held on every path.
+    ``ordered`` tells of another wait (an event, a stream) held on every path. ``handed`` is where
+    they are handed to a call of unknown body whose result nobody takes: its line and column.
     """
 
     path: Path
@@ -221,6 +222,7 @@ class Read:
     column: int
     origin: Place
     ordered: bool = False
+    handed: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

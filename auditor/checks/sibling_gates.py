@@ -113,7 +113,10 @@ def _bypass_message(gap: Gap, buffers: str, gate: str) -> str:
             f"{name} reads its buffers without a wait, and is called from outside {gap.detail}, "
             f"which waits on {gate} before it reads {buffers}"
         )
-    return f"{name} takes {buffers} of a pool directly; the getters of {gap.detail} wait on {gate}"
+    taken = f"{name} takes {buffers} of a pool directly"
+    if gap.maybe_target:
+        taken += ", maybe only to store, for what it calls is handed the place to store at too"
+    return f"{taken}; the getters of {gap.detail} wait on {gate}"
 
 
 def _fix(gap: Gap) -> str:

@@ -75,13 +75,11 @@ class View:
         gaps: dict[tuple[str, str], Gap] = {}
         for gap in found:
             gaps.setdefault((gap.function.path, gap.function.facts.qualname), gap)
-        if self.side == "fork":
+        # The merge base too: what it lacks of the release is not what the fork took away.
+        before = {"fork": ("upstream", "base"), "base": ("upstream",)}.get(self.side, ())
+        others = [(v.side, v.readings, v.functions) for v in norm.views if v.side in before]
+        if others:
             mine = (self.side, self.readings, self.functions)
-            others = [
-                (v.side, v.readings, v.functions)
-                for v in norm.views
-                if v.side in ("upstream", "base")
-            ]
             explained = {place for place, gap in gaps.items() if gap.confidence != "low"}
             for gap in removed_waits(mine, others, explained):
                 place = (gap.function.path, gap.function.facts.qualname)
