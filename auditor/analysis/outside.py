@@ -103,7 +103,7 @@ class Bypasses:
     @cached_property
     def targets(self) -> Targets:
         """Which raw reads may only store."""
-        return Targets(self.norm, self.readings, self.usage)
+        return Targets(self.norm, self.readings)
 
     def inner_methods(self) -> Iterator[Gap]:
         """Ungated methods of an object that its owner guards, called from outside the owner."""

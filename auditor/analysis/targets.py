@@ -15,7 +15,6 @@ from functools import cached_property
 
 from auditor.analysis.norm import SiblingNorm
 from auditor.analysis.readings import Readings
-from auditor.analysis.usage import Usage
 from auditor.analysis.values import Read
 from auditor.source import facts as f
 from auditor.source.index import Function
@@ -24,10 +23,9 @@ from auditor.source.index import Function
 class Targets:
     """What is handed to setters and to readers on one side."""
 
-    def __init__(self, norm: SiblingNorm, readings: Readings, usage: Usage) -> None:
+    def __init__(self, norm: SiblingNorm, readings: Readings) -> None:
         self.norm = norm
         self.readings = readings
-        self.usage = usage
 
     def may_be(self, function: Function, read: Read) -> bool:
         """Whether what reads is a call, its result not taken, that may only store there.
@@ -142,7 +140,7 @@ class Targets:
     def _mentioning(self, names: Collection[str]) -> list[Function]:
         found: dict[tuple[object, ...], Function] = {}
         for name in sorted(names):
-            for function, _ in self.usage.mentioning(name):
+            for function in self.readings.index.mentioning(name):
                 found[function.key] = function
         return list(found.values())
 

@@ -17,9 +17,6 @@ from auditor.deployment.words import WAYS, Way, of_server
 from auditor.source.results import ResultStore, content_key
 from auditor.tables.modules import Tree
 
-_MOST_CHANGED = 100
-"""Files; with more it is quicker to ask anew."""
-
 
 class Kept(msgspec.Struct, frozen=True):
     """The conditions of places, and what they rest on.
@@ -79,22 +76,21 @@ def still(kept: Kept, tree: Tree, digests: Mapping[str, bytes]) -> dict[Place, N
     now = _of_server(digests, kept.whole)
     if now.keys() != kept.digests.keys():
         return None
-    changed = {path for path, digest in now.items() if kept.digests[path] != digest}
-    if len(changed) > _MOST_CHANGED or changed & kept.whole:
+    changed = sorted(path for path, digest in now.items() if kept.digests[path] != digest)
+    if not kept.whole.isdisjoint(changed):
         return None
-    contents = {path: tree.content(path) or b"" for path in changed}
-    held = {path: words(data) for path, data in contents.items()}
-    for way, name, paths in kept.where:
-        word = name.encode()
-        for path, data in contents.items():
-            if (word in held[path] and WAYS[way](data, name)) is not (path in paths):
-                return None
     moved: dict[str, list[tuple[Seen, Seen]]] = {}
-    for path in changed & kept.seen.keys():
-        before, after = kept.seen[path], _seen(contents[path], kept.texts[path])
-        if [row.digest for row in before] != [row.digest for row in after]:
-            return None
-        moved[path] = list(zip(before, after, strict=True))
+    for path in changed:
+        data = tree.content(path) or b""
+        held = words(data)
+        for way, name, paths in kept.where:
+            if (name.encode() in held and WAYS[way](data, name)) is not (path in paths):
+                return None
+        if path in kept.seen:
+            before, after = kept.seen[path], _seen(data, kept.texts[path])
+            if [row.digest for row in before] != [row.digest for row in after]:
+                return None
+            moved[path] = list(zip(before, after, strict=True))
     try:
         return {place: _moved(needs, moved) for place, needs in kept.needs}
     except LookupError:

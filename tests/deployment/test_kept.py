@@ -29,6 +29,10 @@ class Worker:
     def idle(self):
         return 1
 
+    def work(self, server_args):
+        if server_args.linker:
+            Tier(Pool())
+
 
 def wanted(args):
     return args.tier
@@ -110,12 +114,14 @@ MOVES = {
     "a comment before": (SCHEDULER, "def start", "# how it begins\ndef start"),
     "another function": (SCHEDULER, "return 1", "return 2"),
     "a longer function before": (SCHEDULER, "return 1", "x = 1\n        return x"),
+    "a longer method before": (SCHEDULER, "return 1", "return 1 + 1\n"),
     "a file that has nothing to do with it": (OTHER, "x = 1", "x = 2"),
 }
 NEWS = {
     "a test around": (SCHEDULER, "return args.tier", "return args.linker"),
     "another call": (SCHEDULER, "size = 1", "size = Tier(Pool())"),
     "a default": (ARGS, "tier: bool = False", "tier: bool = True"),
+    "the class of a method": (SCHEDULER, "class Worker:", "class Worker(Pool):"),
     "a name where there was none": (OTHER, "x = 1", "from sglang.srt.tier import Tier\nTier(1)"),
 }
 
@@ -173,3 +179,34 @@ def test_lines_follow_what_moved(known: tuple[dict[str, bytes], Path]) -> None:
     before = lines(asked(tree, cache))
     after = lines(asked({**tree, SCHEDULER: b"#\n#\n" + tree[SCHEDULER]}, cache))
     assert before and after == {line + 2 for line in before}
+
+
+def test_a_blank_line_within_is_asked_anew_for_the_lines(
+    known: tuple[dict[str, bytes], Path],
+) -> None:
+    tree, cache = known
+    after = changed(tree, SCHEDULER, "    pool = Pool()\n", "    pool = Pool()\n\n")
+    assert asked(after, cache) == anew(after)
+    assert anew(after) != anew(tree)
+
+
+MISLEADING = START.replace("    return args.tier", '    text = "\\\ndef x"\n    return args.tier')
+"""Half of a function looks like another one, which holds no name that is asked for."""
+
+
+def test_of_a_file_that_its_lines_do_not_tell_all_counts(tmp_path: Path) -> None:
+    tree = tree_of(MISLEADING)
+    assert asked(tree, tmp_path) == anew(tree)
+    after = changed(tree, SCHEDULER, "return args.tier", "return args.linker")
+    assert asked(after, tmp_path) == anew(after)
+    assert anew(after) != anew(tree)
+
+
+@pytest.mark.parametrize("start", [START, MISLEADING])
+def test_two_processes_find_and_rest_on_the_same(start: str) -> None:
+    tree = tree_of(start)
+    one, two = (
+        needs_of(Tree(tree, tree.get), {"attach"}, [PLACE], alone=alone) for alone in (True, False)
+    )
+    assert one == two
+    assert (SCHEDULER in one[1].whole) is (start is MISLEADING)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from auditor.deployment.code import File
 from auditor.deployment.pieces import cut, statements
+from auditor.deployment.words import WAYS
 
 BLOCKS = (
     "import os\n",
@@ -157,3 +158,31 @@ def _shown(found: object) -> str:
 def test_what_cannot_be_parsed_has_no_statements() -> None:
     assert statements(b"def f(:\n") is None
     assert statements(b"x = 1\0\n") is None
+
+
+def test_what_a_name_of_the_file_is_given_comes_in_the_order_of_lines() -> None:
+    file = File("a.py", b"x = 1\ny = x = 2\n")
+    assert file.uses("y") == []
+    assert [ast.unparse(value) for value, *_ in file.given(file.top, "x")] == ["1", "2"]
+
+
+def test_only_self_says_what_a_mixin_is_for() -> None:
+    text = "class A:\n def f(self: 'Run'): pass\n @staticmethod\n def g(x: int, self: B): pass"
+    file = File("a.py", text.encode())
+    [owner] = file.classes("A")
+    assert file.mixed_into(owner) == {"Run"}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("class A(Pool):\n    pass\n", True),
+        ("class A(\n    Base,\n    Pool,\n):\n    pass\n", True),
+        ("from a import Pool as P\nclass A(P):\n    pass\n", True),
+        ("class A(Base):\n    pool: Pool\n", False),
+        ("x = Pool()\n", False),
+    ],
+)
+def test_where_a_name_may_be_a_base(text: str, found: bool) -> None:
+    assert WAYS["base"](text.encode(), "Pool") is found
+    assert bool(File("a.py", text.encode()).based_on("Pool")) is found
