@@ -177,6 +177,39 @@ def test_a_later_release_without_the_defect_does_not_excuse_text_that_was_always
     assert (finding.origin, finding.since_base) == ("introduced", "")
 
 
+@pytest.mark.parametrize("committed", [True, False])
+def test_where_few_files_do_not_show_the_defect_the_text_decides(
+    tiny_repository: Make, committed: bool
+) -> None:
+    """If they do not show it at the fork's own commit with that text either."""
+    worker = {"python/sglang/srt/models/worker.py": RAW}
+    holds = {"python/sglang/srt/layers/holds.py": HOLDS}
+    repository = tiny_repository({PATH: SOUND, **holds, **OTHER})
+    repository.commit(worker, "upstream reads past the getters", "v0.5.10")
+    repository.git("checkout", "--quiet", "-b", "fork", "v0.5.9")
+    if committed:
+        repository.commit(worker, "taken by hand")
+    else:
+        repository.write(worker)
+    finding = only(audit(repository))
+    assert finding.rule == "gate-bypassed"
+    assert finding.since_base == ("v0.5.9" if committed else "")
+
+
+def test_what_is_not_the_forks_own_fault_is_as_bad_as_upstreams(tiny_repository: Make) -> None:
+    """A wait that a fork takes away is bad wherever it was; one that upstream took by its reach."""
+    sound, broken = pool(armed=False), pool(READERS[1:], READERS[:1], armed=False)
+    repository = tiny_repository({PATH: sound, **OTHER})
+    repository.commit({PATH: broken}, "lost upstream", "v0.5.10")
+    repository.git("checkout", "--quiet", "-b", "fork", "v0.5.9")
+    repository.commit({PATH: broken.replace("(8, 4)", "(16, 4)")}, "taken with another size")
+    finding = only(audit(repository))
+    assert (finding.origin, finding.since_base) == ("inherited", "v0.5.9")
+    assert finding.severity == only(audit_sources({POOL: broken})).severity
+    mine = only(audit_sources({POOL: broken}, {POOL: sound}))
+    assert (mine.origin, mine.severity == finding.severity) == ("regressed", False)
+
+
 def test_text_that_no_later_release_has_is_the_forks_own(tiny_repository: Make) -> None:
     repository = on_release_branches(tiny_repository, {PATH: LATER}, "v0.5.10")
     repository.git("checkout", "--quiet", "-b", "fork", "v0.5.9")
@@ -258,6 +291,8 @@ def test_a_later_release_that_waits_excuses_no_lone_reader(tiny_repository: Make
     repository.commit({PATH: lone(TAKEN)}, "half of it")
     finding = only(audit(repository))
     assert (finding.rule, finding.origin) == ("gate-removed", "regressed")
+    # That a later release has no such text is said of what the fork brought.
+    assert "later release" not in finding.origin_reason
 
 
 def test_half_of_a_later_change_is_the_forks_own_fault_before_it_is_committed_too(
@@ -339,14 +374,15 @@ def test_a_folder_as_target_tells_it_by_the_same_text() -> None:
     assert only(audit_sources({POOL: LATER}, {POOL: SOUND}, [{POOL: other}])).origin == "introduced"
 
 
-def cached(folder: Path, version: str, released: str) -> Path:
+def cached(folder: Path, version: str, released: str, others: dict[str, str] | None = None) -> Path:
     """A cache with the wheel of one release."""
     cache = folder / "cache"
     (cache / "releases").mkdir(parents=True)
     name = f"sglang-{version}-py3-none-any.whl"
     with zipfile.ZipFile(cache / "releases" / name, "w") as wheel:
         wheel.writestr("sglang/version.py", "")
-        wheel.writestr(POOL, released)
+        for path, text in {POOL: released, **(others or {})}.items():
+            wheel.writestr(path, text)
         wheel.writestr(
             f"sglang-{version}.dist-info/METADATA", f"Name: sglang\nVersion: {version}\n"
         )
@@ -371,6 +407,18 @@ def test_a_release_in_the_cache_tells_it_where_there_is_no_tag(
     assert finding.origin == origin
     # A release that told nothing is not named: the report does not hang on the cache.
     assert (f"pypi:{version}" in finding.origin_reason) == (origin == "inherited")
+
+
+def test_half_of_the_change_of_a_release_in_the_cache_is_the_forks_own_fault(
+    tiny_repository: Make, tmp_path: Path
+) -> None:
+    repository = tiny_repository({PATH: BEFORE, BASE: IDLE, **OTHER})
+    repository.commit({PATH: TAKEN}, "half")
+    inside = BASE.removeprefix("python/")
+    cache = cached(tmp_path, "0.5.10", TAKEN, {inside: WAITING})
+    assert only(audit(repository, cache=cache)).since_base == ""
+    cache = cached(tmp_path / "other", "0.5.10", TAKEN, {inside: IDLE})
+    assert only(audit(repository, cache=cache)).since_base == "v0.5.9"
 
 
 def test_the_repositorys_own_tag_speaks_for_a_release(
