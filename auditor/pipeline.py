@@ -23,6 +23,7 @@ from auditor.model import (
     CONFIDENCES,
     ChangeSet,
     Checked,
+    Closest,
     Confidence,
     Deployment,
     Finding,
@@ -139,9 +140,12 @@ def run(
     base = next((s for s in snapshots if s.side == "base"), None)
     targets = [s for s in snapshots if s.side == "target"]
 
-    def compare() -> tuple[ChangeSet, tuple[Skipped, ...]]:
+    def compare() -> tuple[ChangeSet, tuple[Skipped, ...], Closest, str]:
         changes = changes_of.compare(fork, upstream, request.cache)
-        return changes, (*fork.skipped, *upstream.skipped)
+        releases = Releases(fork, request.cache)
+        mismatch = releases.mismatch(upstream, related=past.merge_base is not None)
+        skipped = (*fork.skipped, *upstream.skipped)
+        return changes, skipped, releases.closest(), mismatch
 
     alone = request.jobs == 1
     with contextlib.closing(FactStore(request.cache, alone=alone)) as store:
@@ -159,11 +163,8 @@ def run(
         read = zip(snapshots, sides.sources, strict=True)
         trees = [(snapshot, sources) for snapshot, sources in read if snapshot.side != "base"]
         served = _served(_scripts(request), rules, trees, around, request.cache, alone=alone)
-    with clock.stage("closest"):
-        releases = Releases(fork, request.cache)
-        mismatch = releases.mismatch(upstream, related=past.merge_base is not None)
     with clock.stage("compare", 0, len(sides.sources[0])):
-        compared, unread = comparison.result()
+        compared, unread, closest, mismatch = comparison.result()
         changes = msgspec.structs.replace(
             compared,
             commits=past.commits,
@@ -203,7 +204,7 @@ def run(
         suppressions=accepted.suppressions,
         baseline=accepted.baseline,
         excerpts=lines,
-        closest=releases.closest(),
+        closest=closest,
         mismatch=mismatch,
     )
 

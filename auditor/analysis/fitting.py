@@ -175,15 +175,23 @@ class Fitting:
 
     def _narrower(self, host: ClassKey, pool: ClassKey) -> bool:
         """Whether a host's constructor declares that it takes pools of a subclass only."""
-        made = self.index.method(host, "__init__")
-        declared = {
-            key
-            for parameter in (made.facts.parameters if made is not None else ())
-            if made is not None and parameter.annotation is not None
-            for key in self.index.annotation_types(made, parameter.annotation) & self._inside
-        }
-        below = {key for key in declared if pool in self.index.classes[key].mro[1:]}
+        below = {key for key in self._declared[host] if pool in self.index.classes[key].mro[1:]}
         return bool(below) and below.isdisjoint(self._meant(pool))
+
+    @cached_property
+    def _declared(self) -> Mapping[ClassKey, frozenset[ClassKey]]:
+        """The classes of pools that a host's constructor declares."""
+        return {
+            host: frozenset(
+                key
+                for parameter in made.facts.parameters
+                if parameter.annotation is not None
+                for key in self.index.annotation_types(made, parameter.annotation) & self._inside
+            )
+            if (made := self.index.method(host, "__init__")) is not None
+            else frozenset()
+            for host in self.hosts
+        }
 
     # -- constants -------------------------------------------------------------------------------
 
@@ -212,12 +220,18 @@ class Fitting:
                 found |= _options(keywords.get(demand.field))
         return found if "" not in found else set()
 
+    @cached_property
+    def _asked_of(self) -> frozenset[str]:
+        """The names of the records of which hosts demand something."""
+        return frozenset(demand.record[1] for found in self._demands.values() for demand in found)
+
     def _filled(self, pool: ClassKey) -> list[tuple[ClassKey, dict[str, f.Expr]]]:
         """The records that a class's methods fill in by the names of fields."""
         if pool not in self._filled_by:
             self._filled_by[pool] = [
                 (record, dict(node.keywords))
                 for method in self.readings.in_force(pool)
+                if not self._asked_of.isdisjoint(method.facts.mentions)
                 for stmt in f.statements(method.facts.body)
                 for top in f.expressions(stmt)
                 for node in f.walk(top)

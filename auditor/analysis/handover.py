@@ -20,6 +20,7 @@ class Handover:
         self.readings = readings
         self.index = readings.index
         self._inside = frozenset(readings.families)
+        self._views_in: dict[tuple[object, ...], dict[str, set[str]]] = {}
 
     def taken(self, read: Set[Field], owner: ClassKey | None) -> set[str]:
         """The attributes that a pool puts into some fields."""
@@ -76,9 +77,13 @@ class Handover:
 
     def _views(self, method: Function) -> dict[str, set[str]]:
         """Attributes of self that a method makes → all that they are views of, by local names."""
-        bases = self._bases(method)
-        made = {node for node in bases if node.startswith("self.")}
-        return {node.removeprefix("self."): _closure(node, bases) for node in made}
+        known = self._views_in.get(method.key)
+        if known is None:
+            bases = self._bases(method)
+            made = {node for node in bases if node.startswith("self.")}
+            known = {node.removeprefix("self."): _closure(node, bases) for node in made}
+            self._views_in[method.key] = known
+        return known
 
     def _bases(self, function: Function) -> dict[str, set[str]]:
         """Local name, or ``self.name`` → what a function makes it a direct view of.
