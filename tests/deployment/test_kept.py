@@ -185,7 +185,7 @@ def test_a_blank_line_within_is_asked_anew_for_the_lines(
     known: tuple[dict[str, bytes], Path],
 ) -> None:
     tree, cache = known
-    after = changed(tree, SCHEDULER, "    pool = Pool()\n", "    pool = Pool()\n\n")
+    after = changed(tree, SCHEDULER, "def wanted(args):\n", "def wanted(args):\n\n")
     assert asked(after, cache) == anew(after)
     assert anew(after) != anew(tree)
 
