@@ -62,7 +62,7 @@ def conditions(
 def keep(digests: Mapping[str, bytes], found: Mapping[Place, Needs], grounds: Grounds) -> Kept:
     """What is to be kept of conditions that were found."""
     return Kept(
-        _of_server(digests, grounds.whole),
+        dict(digests),
         [(way, name, paths) for (way, name), paths in grounds.where.items()],
         grounds.texts,
         grounds.whole,
@@ -73,19 +73,20 @@ def keep(digests: Mapping[str, bytes], found: Mapping[Place, Needs], grounds: Gr
 
 def still(kept: Kept, tree: Tree, digests: Mapping[str, bytes]) -> dict[Place, Needs] | None:
     """The conditions at the lines of a tree as it is now; None where they may be others."""
-    now = _of_server(digests, kept.whole)
-    if now.keys() != kept.digests.keys():
-        return None
-    changed = sorted(path for path, digest in now.items() if kept.digests[path] != digest)
+    if digests.keys() != kept.digests.keys():
+        return None  # an import may lead elsewhere
+    changed = sorted(path for path, digest in digests.items() if kept.digests[path] != digest)
     if not kept.whole.isdisjoint(changed):
         return None
+    asked = set(of_server(changed))
     moved: dict[str, list[tuple[Seen, Seen]]] = {}
     for path in changed:
         data = tree.content(path) or b""
-        held = words(data)
-        for way, name, paths in kept.where:
-            if (name.encode() in held and WAYS[way](data, name)) is not (path in paths):
-                return None
+        if path in asked:
+            held = words(data)
+            for way, name, paths in kept.where:
+                if (name.encode() in held and WAYS[way](data, name)) is not (path in paths):
+                    return None
         if path in kept.seen:
             before, after = kept.seen[path], _seen(data, kept.texts[path])
             if [row.digest for row in before] != [row.digest for row in after]:
@@ -95,11 +96,6 @@ def still(kept: Kept, tree: Tree, digests: Mapping[str, bytes]) -> dict[Place, N
         return {place: _moved(needs, moved) for place, needs in kept.needs}
     except LookupError:
         return None
-
-
-def _of_server(digests: Mapping[str, bytes], others: frozenset[str]) -> dict[str, bytes]:
-    """The digests of what may be asked for a name, and of other files."""
-    return {p: digests[p] for p in {*of_server(digests), *(others & digests.keys())}}
 
 
 def _seen(data: bytes, texts: Iterable[str]) -> list[Seen]:

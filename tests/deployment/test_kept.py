@@ -40,6 +40,15 @@ def wanted(args):
 
 TREE = tree_of(START)
 OTHER = "sglang/srt/other.py"
+SHARED = "sglang/shared.py"
+IMPORTING = START.partition("\ndef wanted")[0].replace(
+    "def start", "from sglang.shared import wanted\n\n\ndef start", 1
+)
+BESIDE = {
+    **tree_of(IMPORTING),
+    SHARED: b"from sglang.srt.pool import Pool\n\n\ndef wanted(args):\n    return args.tier\n",
+}
+"""A tree in which an import of the server's leads to a file beside it."""
 
 
 def asked(tree: Mapping[str, bytes], cache: Path | None) -> Needs:
@@ -61,7 +70,7 @@ def changed(tree: Mapping[str, bytes], path: str, old: str, new: str) -> dict[st
 LINES = [line for line in START.splitlines() if line]
 EDITS = st.lists(
     st.tuples(
-        st.sampled_from([ARGS, POOL, SCHEDULER, OTHER, "sglang/srt/environ.py"]),
+        st.sampled_from([ARGS, POOL, SCHEDULER, OTHER, SHARED, "sglang/srt/environ.py"]),
         st.integers(0, 60),
         st.sampled_from(["insert", "delete", "swap"]),
         st.sampled_from(
@@ -86,9 +95,11 @@ EDITS = st.lists(
 
 
 @settings(deadline=None)
-@given(EDITS)
-def test_what_is_kept_is_what_would_be_found(edits: list[tuple[str, int, str, str]]) -> None:
-    tree = dict(TREE)
+@given(st.sampled_from([TREE, BESIDE]), EDITS)
+def test_what_is_kept_is_what_would_be_found(
+    start: dict[str, bytes], edits: list[tuple[str, int, str, str]]
+) -> None:
+    tree = dict(start)
     with tempfile.TemporaryDirectory() as folder:
         cache = Path(folder)
         asked(tree, cache)
@@ -167,6 +178,25 @@ def test_a_file_that_comes_or_goes_is_asked_anew(
     for now in (less, {**tree, "sglang/srt/new.py": b""}):
         with pytest.raises(TypeError):
             asked(now, cache)
+
+
+def test_files_beside_the_server_count_where_an_import_leads_to_them(tmp_path: Path) -> None:
+    tree = {**tree_of(IMPORTING), "sglang/unrelated.py": b"Tier = wanted = 1\n"}
+    without = asked(tree, tmp_path)
+    there = {**tree, SHARED: BESIDE[SHARED]}
+    assert asked(there, tmp_path) == anew(there) != without
+    other = changed(there, SHARED, "args.tier", "args.linker")
+    assert asked(other, tmp_path) == anew(other) != anew(there)
+
+
+def test_files_beside_the_server_that_nothing_leads_to_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = {**TREE, SHARED: b"Tier = wanted = 1\n"}
+    expected = asked(tree, tmp_path)
+    monkeypatch.setattr(kept, "needs_of", None)
+    assert asked({**tree, SHARED: b"Tier(wanted)\n"}, tmp_path) == expected
+    assert asked({**tree, SHARED: b"x = 1\n"}, tmp_path) == expected
 
 
 def test_lines_follow_what_moved(known: tuple[dict[str, bytes], Path]) -> None:
