@@ -109,11 +109,8 @@ class View:
     def functions(self) -> Mapping[str, tuple[Function, ...]]:
         """Every extracted function and method, by qualified name."""
         found: dict[str, list[Function]] = {}
-        for function in self.index.functions.values():
+        for function in self.index.every_function():
             found.setdefault(function.facts.qualname, []).append(function)
-        for known in self.index.classes.values():
-            for method in known.methods.values():
-                found.setdefault(method.facts.qualname, []).append(method)
         return {name: tuple(functions) for name, functions in found.items()}
 
     @cached_property

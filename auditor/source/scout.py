@@ -104,7 +104,7 @@ class Scout:
             return shared
         naming = self.scans.holding(self.sources, sorted(gates), _name_pattern(gates))
         self.modules |= self.facts([path for path in naming if path not in self.modules])
-        families = _close(self.sources, self.modules, gates, self.facts, self.scans)
+        families = _close(self._bases, self.modules, gates, self.facts)
         return shared.merge(_protected(self.modules, families, gates, self.waits))
 
     def find_readers(self, shared: Scouted, also: Iterable[str] = ()) -> Scouted:
@@ -119,12 +119,15 @@ class Scout:
         self._load_hosts(shared.protected)
         return replace(shared, paths=tuple(sorted(self.modules)))
 
+    @functools.cached_property
+    def _bases(self) -> dict[str, set[str]]:
+        """Every word among the bases of each file's classes."""
+        found = {path: self.scans.found(data, _CLASS) for path, data in self.sources.items()}
+        return {path: _base_words(bases) for path, bases in found.items()}
+
     def _load_hosts(self, protected: frozenset[str]) -> None:
         """The subclasses of the classes that transfer what is protected: they may move more."""
         names: set[str] = set()
-        headers = {
-            p: _base_words(self.scans.found(data, _CLASS)) for p, data in self.sources.items()
-        }
         while True:
             known = [c for module in self.modules.values() for c in module.classes]
             fresh = {
@@ -133,7 +136,7 @@ class Scout:
             if fresh <= names:
                 return
             names |= fresh
-            wanted = {path for path, bases in headers.items() if bases & names}
+            wanted = {path for path, bases in self._bases.items() if bases & names}
             self.modules |= self.facts(sorted(wanted - self.modules.keys()))
 
     def _transfers(self, known: f.ClassFacts, protected: frozenset[str]) -> bool:
@@ -287,21 +290,19 @@ def _names(expr: f.Expr) -> set[str]:
 
 
 def _close(
-    sources: Mapping[str, bytes],
+    bases: Mapping[str, set[str]],
     modules: dict[str, f.ModuleFacts],
     gates: frozenset[str],
     facts: Facts,
-    scans: Scans,
 ) -> set[str]:
     """Load bases, subclasses and inner objects of the classes that name a gate.
 
-    Returns the names of the classes that name a gate or inherit from one that does; ``modules``
-    grows.
+    ``bases`` are the words among those of each file's classes. Returns the names of the classes
+    that name a gate or inherit from one that does; ``modules`` grows.
     """
     families: set[str] = set()
     tried: set[str] = set()
-    paths = {module_name(path): path for path in sources}
-    headers = {path: _base_words(scans.found(data, _CLASS)) for path, data in sources.items()}
+    paths = {module_name(path): path for path in bases}
     while True:
         for module in modules.values():
             for known in module.classes:
@@ -312,7 +313,7 @@ def _close(
         if not fresh:
             return families
         tried |= fresh
-        wanted = {path for path, bases in headers.items() if bases & fresh and path not in modules}
+        wanted = {path for path, words in bases.items() if words & fresh and path not in modules}
         for module in modules.values():
             for known in module.classes:
                 if known.name in fresh:
