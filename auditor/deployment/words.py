@@ -19,9 +19,6 @@ Way = Literal["word", "used", "base", "class", "function", "attribute", "kept", 
 class or function that is defined; as an attribute that is given something, at once or with a type;
 as a keyword, a text or a name that is given something."""
 
-_LONGEST_HEADER = 500
-"""Bytes from the word class to the last of its bases."""
-
 
 class Words:
     """The deployed files of the server's tree by the words in them."""
@@ -85,7 +82,7 @@ def _may_be_a_base(data: bytes, name: str) -> bool:
     renamed = word + b" as "
     at = data.find(word)
     while at >= 0:
-        header = data.rfind(b"class ", max(0, at - _LONGEST_HEADER), at)
+        header = data.rfind(b"class ", 0, at)
         if header >= 0 and b"):" not in data[header:at]:
             return True
         if data.startswith(renamed, at):
