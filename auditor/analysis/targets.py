@@ -221,8 +221,10 @@ def _given(call: f.Call) -> tuple[f.Expr, ...]:
 
 def _called(expr: f.Expr) -> str:
     """The name of the method that an expression calls; empty where it calls none."""
-    method = isinstance(expr, f.Call) and isinstance(expr.func, f.Attr)
-    return expr.func.name if method else ""  # type: ignore[union-attr]
+    match expr:
+        case f.Call(func=f.Attr(name=name)):
+            return name
+    return ""
 
 
 def _stored_at(method: Function) -> set[str]:

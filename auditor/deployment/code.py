@@ -49,8 +49,7 @@ class File:
         """What the pieces say that hold a text, in their order."""
         found = self._holding.get(text)
         if found is None:
-            data = text.encode()
-            parts = (self._part(piece) for piece in self._pieces if piece.holds(data))
+            parts = (self._part(piece) for piece in self._pieces if piece.holds(text))
             found = self._holding[text] = list(dict.fromkeys(parts))
         return found
 

@@ -6,7 +6,7 @@ is as it was, wherever in them it now stands.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -98,10 +98,9 @@ def still(kept: Kept, tree: Tree, digests: Mapping[str, bytes]) -> dict[Place, N
         return None
 
 
-def _seen(data: bytes, texts: Iterable[str]) -> list[Seen]:
+def _seen(data: bytes, texts: Collection[str]) -> list[Seen]:
     """The pieces of a file that hold a text, and the classes that these are of."""
-    wanted = [text.encode() for text in texts]
-    found = {piece for piece in cut(data) if any(map(piece.holds, wanted))}
+    found = {piece for piece in cut(data) if any(map(piece.holds, texts))}
     return sorted(map(Seen.of, found | {p.shell for p in found if p.shell is not None}))
 
 

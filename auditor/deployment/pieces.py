@@ -44,9 +44,9 @@ class Piece:
         """All names in it."""
         return words(self.text)
 
-    def holds(self, text: bytes) -> bool:
+    def holds(self, text: str) -> bool:
         """Whether it has a name, or a text that is more than a name."""
-        return text in self.words if text.isalnum() or b"_" in text else text in self.text
+        return text.encode() in (self.words if text.isidentifier() else self.text)
 
     def parsed(self) -> list[ast.stmt] | None:
         """The statement, with the lines of its file; None where it is none by itself."""

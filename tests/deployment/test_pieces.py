@@ -179,6 +179,7 @@ def test_only_self_says_what_a_mixin_is_for() -> None:
         ("class A(Pool):\n    pass\n", True),
         ("class A(\n    Base,\n    Pool,\n):\n    pass\n", True),
         ("from a import Pool as P\nclass A(P):\n    pass\n", True),
+        ("class A(\n" + "    Base,\n" * 100 + "    Pool,\n):\n    pass\n", True),
         ("class A(Base):\n    pool: Pool\n", False),
         ("x = Pool()\n", False),
     ],
@@ -186,3 +187,10 @@ def test_only_self_says_what_a_mixin_is_for() -> None:
 def test_where_a_name_may_be_a_base(text: str, found: bool) -> None:
     assert WAYS["base"](text.encode(), "Pool") is found
     assert bool(File("a.py", text.encode()).based_on("Pool")) is found
+
+
+def test_a_text_that_is_no_name_is_looked_for_as_it_stands() -> None:
+    file = File("a.py", b"def f(self):\n    self.hf_config = 1\n\n\ndef g(hf_config):\n    pass\n")
+    assert [body.name for part in file.parts("self.hf_config") for body in part.bodies] == ["f"]
+    assert [body.name for part in file.parts("hf_config") for body in part.bodies] == ["f", "g"]
+    assert file.parts("config") == []
