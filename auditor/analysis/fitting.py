@@ -175,7 +175,7 @@ class Fitting:
 
     def _narrower(self, host: ClassKey, pool: ClassKey) -> bool:
         """Whether a host's constructor declares that it takes pools of a subclass only."""
-        below = {key for key in self._declared[host] if pool in self.index.classes[key].mro[1:]}
+        below = {key for key in self._declared[host] if pool in self.index.classes[key].mro}
         return bool(below) and below.isdisjoint(self._meant(pool))
 
     @cached_property
@@ -220,18 +220,12 @@ class Fitting:
                 found |= _options(keywords.get(demand.field))
         return found if "" not in found else set()
 
-    @cached_property
-    def _asked_of(self) -> frozenset[str]:
-        """The names of the records of which hosts demand something."""
-        return frozenset(demand.record[1] for found in self._demands.values() for demand in found)
-
     def _filled(self, pool: ClassKey) -> list[tuple[ClassKey, dict[str, f.Expr]]]:
         """The records that a class's methods fill in by the names of fields."""
         if pool not in self._filled_by:
             self._filled_by[pool] = [
                 (record, dict(node.keywords))
                 for method in self.readings.in_force(pool)
-                if not self._asked_of.isdisjoint(method.facts.mentions)
                 for stmt in f.statements(method.facts.body)
                 for top in f.expressions(stmt)
                 for node in f.walk(top)

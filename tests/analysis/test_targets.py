@@ -54,7 +54,7 @@ class Backend:
 
     def step(self, i, q, rows, batch, out):
         self.pool.set_rows(i, batch.fresh, rows)
-        attend(q, self.pool.get_rows(i), batch.lengths, self.notes.old_slots, out)
+        attend(q, self.pool.get_rows(i), batch.lengths, self.notes.old_slots, out, out.shape)
 
     def cross_step(self, i, rows, batch):
         place = batch.fresh if batch.own else batch.fresh_cross
@@ -89,6 +89,8 @@ def found(*lines: str, tree: Mapping[str, str] = TREE) -> Finding:
         ["where = batch.fresh", "where = where.long()", "fused(new, pool.rows[i], where)"],
         ["fused(new, pool.rows[i], batch.fresh if q else batch.fresh_cross)"],
         ["where = pool.in_window(batch.fresh)", "fused(new, pool.rows[i], where)"],
+        ["fused(new, pool.rows[i], batch.fresh, new.shape)"],  # sizes tell of no rows
+        ["fused(new, pool.rows[i], batch.fresh, i)"],  # nor what setters are handed too
     ],
 )
 def test_a_place_that_setters_store_at_makes_a_store_likely(lines: list[str]) -> None:
@@ -105,6 +107,7 @@ def test_a_place_that_setters_store_at_makes_a_store_likely(lines: list[str]) ->
         ["gather(pool.rows[i], batch.others, new)"],
         ["gather(pool.rows[i], loc, new)"],  # by the setters' name, from anywhere
         ["gather(pool.rows[i], pool.in_window(notes.old_slots), new)"],
+        ["gather(pool.rows[i], pool.in_window(batch.fresh, notes.old_slots), new)"],
         ["gather(pool.rows[i], torch.cat([batch.others, batch.fresh]), new)"],
         ["gather(pool.rows[i], notes.table[batch.fresh], new)"],
         # other rows too

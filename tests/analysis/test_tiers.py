@@ -255,6 +255,10 @@ def allocate(count):
         ("self.rows, views, _ = allocate(count)\n        self.scales = views['scales']", "live"),
         ("self.rows, _, self.scales = allocate(count)", "latent"),
         (
+            "a = torch.zeros(8)\n        b = a * 2\n        self.rows, self.scales = a, b[4:]",
+            "latent",
+        ),
+        (
             "slab = torch.zeros(8)\n        self.rows = slab\n        self.scales = slab.mul(2)",
             "latent",
         ),
@@ -511,6 +515,7 @@ class NarrowHost:
     [
         ("Narrow", "", "latent"),
         ("Pool", "", "live"),
+        ("Pool | Narrow", "", "live"),
         ("Narrow", "\n    @abc.abstractmethod\n    def name(self): ...\n", "live"),
     ],
 )
