@@ -9,8 +9,10 @@ counts for all of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from auditor.analysis.binding import bind, keys_of, paths_of, substitute
 from auditor.analysis.grounds import Asked, Grounds
@@ -587,7 +589,7 @@ class _Walk:
         """A member of a container."""
         if value.parts:
             inner = join_values(value.parts)
-            return replace(inner, deps=inner.deps | keys)
+            return msgspec.structs.replace(inner, deps=inner.deps | keys)
         looped = step == ELEMENT and keys == {LOOP}
         return value.step(LOOPED if looped else step, value.types, keys)
 
@@ -1221,7 +1223,7 @@ def _guarded(
     for path in value.paths:
         guards[path] = tuple(sorted({**dict(guards.get(path, ())), **dict(extra)}.items()))
     parts = tuple(_guarded(part, held, final) for part in value.parts)
-    return replace(value, guards=tuple(sorted(guards.items())), parts=parts)
+    return msgspec.structs.replace(value, guards=tuple(sorted(guards.items())), parts=parts)
 
 
 def _always(test: f.Expr) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from auditor.source.index import ClassKey, Function
 
@@ -33,8 +34,7 @@ _WIDEST = 8
 NO_KEYS: Keys = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True, array_like=True):
     """A position in a named function; in summaries lines count from its ``def``, which is 1."""
 
     path: str
@@ -47,8 +47,7 @@ Guards: TypeAlias = "tuple[tuple[Path, tuple[tuple[Path, Keys | None], ...]], ..
 """Path → the gates that were held on the way to it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(msgspec.Struct, frozen=True, array_like=True):
     """The abstract value of an expression.
 
     ``parts`` are the members of a tuple or list display. ``line``/``column`` is where the function
@@ -202,8 +201,7 @@ def add_held(held: dict[Path, Keys | None], token: Path, keys: Keys | None) -> N
     held[token] = None if before is None or keys is None else before | keys
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(msgspec.Struct, frozen=True, array_like=True):
     """One use of a buffer's elements.
 
     ``use`` is ``return`` (handed to the caller, who decides), ``read`` or ``store``. ``origin`` is
@@ -225,8 +223,7 @@ class Read:
     handed: tuple[int, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(msgspec.Struct, frozen=True, array_like=True):
     """One wait: on what, for which keys, and where.
 
     ``kind`` is as in the vocabulary, or ``believed`` where only a method's name tells of it.
@@ -239,8 +236,7 @@ class Wait:
     origin: Place
 
 
-@dataclass(frozen=True, slots=True)
-class CallSite:
+class CallSite(msgspec.Struct, frozen=True, array_like=True):
     """A method call on a tracked object; ``given`` are the arguments by position or name."""
 
     receivers: frozenset[Path]
@@ -261,8 +257,7 @@ class CallSite:
         return NO_KEYS.union(*(v.keys for v in values))
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(msgspec.Struct, frozen=True, array_like=True):
     """What a function does to its receiver and parameters.
 
     ``exit_held`` is what every normal way out has waited on, ``result`` what it returns.
