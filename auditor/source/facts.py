@@ -10,8 +10,8 @@ are counted from its ``def``, which is 1: a function that moved in its file has 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -248,32 +248,17 @@ class ModuleFacts(_Node, frozen=True):
     assigns: tuple[Assign, ...]
 
 
-def children(expr: Expr) -> Iterator[Expr]:
+def functions(module: ModuleFacts) -> Iterator[FunctionFacts]:
+    """All functions and methods of a module."""
+    yield from module.functions
+    for known in module.classes:
+        yield from known.methods
+
+
+def children(expr: Expr) -> Iterable[Expr]:
     """The direct sub-expressions, in evaluation order."""
-    if isinstance(expr, (Attr,)):
-        yield expr.value
-    elif isinstance(expr, Sub):
-        yield expr.value
-        yield expr.index
-    elif isinstance(expr, Call):
-        yield expr.func
-        yield from expr.args
-        for _, value in expr.keywords:
-            yield value
-    elif isinstance(expr, Group):
-        yield from expr.parts
-    elif isinstance(expr, Choice):
-        yield from (expr.test, expr.body, expr.orelse)
-    elif isinstance(expr, Comp):
-        for target, source in expr.generators:
-            yield source
-            yield target
-        yield from expr.tests
-        yield expr.element
-    elif isinstance(expr, (Lambda,)):
-        yield expr.body
-    elif isinstance(expr, Bind):
-        yield expr.value
+    below = _CHILDREN.get(type(expr))
+    return () if below is None else below(expr)
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
@@ -282,52 +267,67 @@ def walk(expr: Expr) -> Iterator[Expr]:
     while stack:
         node = stack.pop()
         yield node
-        stack.extend(children(node))
+        below = _CHILDREN.get(type(node))
+        if below is not None:
+            stack.extend(below(node))
 
 
-def blocks(stmt: Stmt) -> Iterator[tuple[Stmt, ...]]:
+# By type rather than by one test after another: most expressions are names, and have none.
+_CHILDREN: dict[type[_Node], Callable[[Any], Iterable[Expr]]] = {
+    Attr: lambda expr: (expr.value,),
+    Sub: lambda expr: (expr.value, expr.index),
+    Call: lambda expr: (expr.func, *expr.args, *[value for _, value in expr.keywords]),
+    Group: lambda expr: expr.parts,
+    Choice: lambda expr: (expr.test, expr.body, expr.orelse),
+    Comp: lambda expr: (
+        *[part for target, source in expr.generators for part in (source, target)],
+        *expr.tests,
+        expr.element,
+    ),
+    Lambda: lambda expr: (expr.body,),
+    Bind: lambda expr: (expr.value,),
+}
+
+
+def blocks(stmt: Stmt) -> Iterable[tuple[Stmt, ...]]:
     """The bodies nested directly in a statement (not those of nested functions)."""
-    if isinstance(stmt, (If, Loop)):
-        yield from (stmt.body, stmt.orelse)
-    elif isinstance(stmt, Try):
-        yield stmt.body
-        yield from stmt.handlers
-        yield from (stmt.orelse, stmt.final)
-    elif isinstance(stmt, With):
-        yield stmt.body
+    nested = _BLOCKS.get(type(stmt))
+    return () if nested is None else nested(stmt)
+
+
+_BLOCKS: dict[type[_Node], Callable[[Any], Iterable[tuple[Stmt, ...]]]] = {
+    If: lambda stmt: (stmt.body, stmt.orelse),
+    Loop: lambda stmt: (stmt.body, stmt.orelse),
+    Try: lambda stmt: (stmt.body, *stmt.handlers, stmt.orelse, stmt.final),
+    With: lambda stmt: (stmt.body,),
+}
 
 
 def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
     """Every statement of a body in source order, nested functions' bodies excluded."""
     for stmt in body:
         yield stmt
-        for block in blocks(stmt):
-            yield from statements(block)
+        nested = _BLOCKS.get(type(stmt))
+        if nested is not None:
+            for block in nested(stmt):
+                yield from statements(block)
 
 
-def expressions(stmt: Stmt) -> Iterator[Expr]:
+def expressions(stmt: Stmt) -> Iterable[Expr]:
     """The top expressions of one statement (not of the statements nested in it)."""
-    if isinstance(stmt, Assign):
-        if stmt.value is not None:
-            yield stmt.value
-        yield from stmt.targets
-    elif isinstance(stmt, Augment):
-        yield from (stmt.value, stmt.target)
-    elif isinstance(stmt, Do):
-        yield stmt.value
-    elif isinstance(stmt, If):
-        yield stmt.test
-    elif isinstance(stmt, Loop):
-        yield stmt.source
-        if stmt.target is not None:
-            yield stmt.target
-    elif isinstance(stmt, With):
-        for context, target in stmt.items:
-            yield context
-            if target is not None:
-                yield target
-    elif isinstance(stmt, Exit) and stmt.value is not None:
-        yield stmt.value
+    own = _EXPRESSIONS.get(type(stmt))
+    return () if own is None else own(stmt)
+
+
+_EXPRESSIONS: dict[type[_Node], Callable[[Any], Iterable[Expr]]] = {
+    Assign: lambda stmt: stmt.targets if stmt.value is None else (stmt.value, *stmt.targets),
+    Augment: lambda stmt: (stmt.value, stmt.target),
+    Do: lambda stmt: (stmt.value,),
+    If: lambda stmt: (stmt.test,),
+    Loop: lambda stmt: (stmt.source,) if stmt.target is None else (stmt.source, stmt.target),
+    With: lambda stmt: [part for item in stmt.items for part in item if part is not None],
+    Exit: lambda stmt: () if stmt.value is None else (stmt.value,),
+}
 
 
 def dotted(expr: Expr) -> str:

@@ -186,13 +186,6 @@ def _name_pattern(names: Iterable[str]) -> re.Pattern[bytes]:
     return re.compile(rb"\b(?:" + b"|".join(re.escape(n.encode()) for n in sorted(names)) + rb")\b")
 
 
-def functions(module: f.ModuleFacts) -> Iterable[f.FunctionFacts]:
-    """All functions and methods of a module."""
-    yield from module.functions
-    for known in module.classes:
-        yield from known.methods
-
-
 class Waits:
     """The waits of functions, each looked at once."""
 
@@ -429,7 +422,9 @@ def _parameter_waits(
     sources: Mapping[str, bytes], vocabulary: Vocabulary, scans: Scans
 ) -> set[str]:
     """Files with methods that take a parameter which some method of the same name waits on."""
-    words = [b"." + name.encode() for name in sorted(vocabulary.primitive_waits)]
+    names = sorted(vocabulary.primitive_waits)
+    # ``.wait`` is part of ``.wait_event``: it need not be looked for twice.
+    words = [b"." + n.encode() for n in names if not any(m != n and n.startswith(m) for m in names)]
     waits = _waits(tuple(sorted(vocabulary.primitive_waits)))
     pairs: set[tuple[bytes, bytes]] = set()
     for data in sources.values():
