@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import TypeVar
 
 from auditor.deployment.parts import Body, Given, Part, Row, Use, last
-from auditor.deployment.pieces import Piece, cut, statements
 from auditor.deployment.words import Way, Words
+from auditor.source.pieces import Piece, cut, statements
 from auditor.tables.modules import Tree, package_of
 
 T = TypeVar("T")

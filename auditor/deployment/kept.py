@@ -12,8 +12,8 @@ from pathlib import Path
 import msgspec
 
 from auditor.deployment.needs import Alternatives, Grounds, Need, Needs, Place, Seen, needs_of
-from auditor.deployment.pieces import cut, words
 from auditor.deployment.words import WAYS, Way, of_server
+from auditor.source.pieces import cut, words
 from auditor.source.results import ResultStore, content_key
 from auditor.tables.modules import Tree
 

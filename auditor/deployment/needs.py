@@ -12,10 +12,10 @@ import msgspec
 from auditor.beside import Beside
 from auditor.deployment.asks import Asks
 from auditor.deployment.code import Code
-from auditor.deployment.pieces import Piece
 from auditor.deployment.ways import Ways
 from auditor.deployment.words import Way
 from auditor.model import Condition
+from auditor.source.pieces import Piece
 from auditor.tables.facts import Flag, Term
 from auditor.tables.flags import flags
 from auditor.tables.guards import defaults

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from typing import Literal
 
-from auditor.deployment.pieces import words
+from auditor.source.pieces import words
 from auditor.source.scout import deployed
 from auditor.tables.modules import Tree
 

@@ -9,18 +9,18 @@ guess at them. libcst serves where source is written (see ``fix``).
 from __future__ import annotations
 
 import ast
-import hashlib
 import io
 import re
 import tokenize
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from auditor.errors import Unreadable
 from auditor.source import facts as f
+from auditor.source import unchanged
 
-VERSION = 5
+VERSION = 6
 """Raised whenever the facts of the same bytes change: it is part of the cache key."""
 
 LARGEST = 4 * 1024 * 1024
@@ -32,17 +32,15 @@ is generated or hostile, and would exhaust the stack of whatever walks the facts
 
 ExitKind = Literal["return", "raise", "break", "continue"]
 
-_DIGEST = 40
-"""Hexadecimal digits; 160 bits are enough against contents made to collide."""
-
 _ELLIPSIS = f.Const("other")
 _LINE_END = re.compile(r"\r\n|\r|\n")  # what Python counts as one; str.splitlines knows more
 
 
-def extract(data: bytes, package: str) -> f.ModuleFacts:
+def extract(data: bytes, package: str, before: f.ModuleFacts | None = None) -> f.ModuleFacts:
     """The facts of one file; ``package`` is its dotted package, to make relative imports absolute.
 
-    Raises ``Unreadable`` for anything that this interpreter cannot parse, with the reason.
+    ``before`` are those of another version of it: they spare time. Raises ``Unreadable`` for
+    anything that this interpreter cannot parse, with the reason.
     """
     if len(data) > LARGEST:
         raise Unreadable(f"larger than {LARGEST // 1024 // 1024} MiB")
@@ -51,11 +49,12 @@ def extract(data: bytes, package: str) -> f.ModuleFacts:
         text = data.decode(encoding)
     except (SyntaxError, UnicodeDecodeError, LookupError) as error:
         raise Unreadable(f"cannot be decoded: {error}") from None
+    if before is not None and encoding == "utf-8":
+        found = _again(data, package, before)
+        if found is not None:
+            return found
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(text)
-        return _Extractor(text, package).module(tree)
+        return _Extractor(text, package).module(_parsed(text))
     except SyntaxError as error:
         raise Unreadable(f"syntax error at line {error.lineno or 0}: {error.msg}") from None
     except (RecursionError, MemoryError):
@@ -64,10 +63,36 @@ def extract(data: bytes, package: str) -> f.ModuleFacts:
         raise Unreadable(str(error)) from None
 
 
+def _again(data: bytes, package: str, before: f.ModuleFacts) -> f.ModuleFacts | None:
+    """The facts of a file of which another version is known; None where it has to be read whole."""
+    rest, known = unchanged.without(data, before)
+    if not known:
+        return None
+    text = rest.decode()
+    reader = _Extractor(text, package, known)
+    try:
+        found = reader.module(_parsed(text))
+    except (SyntaxError, RecursionError, MemoryError, ValueError):
+        return None
+    # A stub within a text of several lines is no function, and has changed the text.
+    return None if reader.known else found
+
+
+def _parsed(text: str) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(text)
+
+
 class _Extractor:
-    def __init__(self, text: str, package: str) -> None:
+    """``known`` are functions that need not be read, by line; those that were met are taken out."""
+
+    def __init__(
+        self, text: str, package: str, known: Mapping[int, f.FunctionFacts] | None = None
+    ) -> None:
         self.package = package
-        self.lines = _LINE_END.split(text)
+        self.known = dict(known or {})
+        self.lines = _LINE_END.split(text) if "\r" in text else text.split("\n")
         self.plain = text.isascii()
         self.before = 0  # lines before the function of a module or class that is being read
         self.mentions: set[str] = set()
@@ -110,6 +135,9 @@ class _Extractor:
     def function(
         self, node: ast.FunctionDef | ast.AsyncFunctionDef, prefix: str
     ) -> f.FunctionFacts:
+        known = self.known.pop(node.lineno, None)
+        if known is not None:
+            return known
         outer, self.mentions = self.mentions, set()
         line, inner = node.lineno - self.before, self.depth > 0
         if not inner:
@@ -138,8 +166,8 @@ class _Extractor:
 
     def digest(self, node: ast.FunctionDef | ast.AsyncFunctionDef, line: int) -> str:
         first = min([d.lineno for d in node.decorator_list], default=node.lineno)
-        text = "\n".join([str(line), *self.lines[first - 1 : _end(node)]])
-        return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:_DIGEST]
+        text = "\n".join(self.lines[first - 1 : _end(node)])
+        return unchanged.digest(text.encode(errors="surrogatepass"), line)
 
     def line(self, node: ast.expr | ast.stmt) -> int:
         return node.lineno - self.before
@@ -169,9 +197,10 @@ class _Extractor:
     def annotation(self, node: ast.expr | None) -> f.Expr | None:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             try:
-                return self.expr(ast.parse(node.value, mode="eval").body)
+                said = ast.parse(node.value, mode="eval").body
             except (SyntaxError, ValueError):
                 return None
+            return self.expr(ast.increment_lineno(said, node.lineno - 1))
         return None if node is None else self.expr(node)
 
     def imports(self, node: ast.Import | ast.ImportFrom) -> list[f.Import]:
@@ -294,7 +323,10 @@ class _Extractor:
         self.mentions.add(node.attr)
         # A chain that spans lines is read where its last name stands.
         line = node.end_lineno or node.lineno
-        column = self.column(node) if line == node.lineno else 1
+        if line != node.lineno:
+            column = 1
+        else:
+            column = node.col_offset + 1 if self.plain else self.column(node)
         return f.Attr(self.expr(node.value), node.attr, line - self.before, column)
 
     def call(self, node: ast.Call) -> f.Expr:
@@ -305,7 +337,9 @@ class _Extractor:
                 self.mention_by_text(node)
         keywords = tuple((k.arg or "**", self.expr(k.value)) for k in node.keywords)
         arguments = self.exprs(node.args)
-        return f.Call(self.expr(function), arguments, keywords, self.line(node), self.column(node))
+        line, column = node.lineno - self.before, node.col_offset + 1
+        column = column if self.plain else self.column(node)
+        return f.Call(self.expr(function), arguments, keywords, line, column)
 
     def subscript(self, node: ast.Subscript) -> f.Expr:
         place = (self.line(node), self.column(node))

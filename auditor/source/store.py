@@ -32,8 +32,8 @@ _PAUSE = 0.02
 _AT_ONCE = 500
 """Keys in one query; older sqlite takes 999."""
 
-Source = tuple[bytes, str]
-"""A file's bytes and its package."""
+Source = tuple[bytes, str, ModuleFacts | None]
+"""A file's bytes, its package, and the facts of another version of it where they are known."""
 
 
 class FactStore:
@@ -50,6 +50,7 @@ class FactStore:
         self._database: sqlite3.Connection | None = None
         self._decoder = msgspec.msgpack.Decoder(ModuleFacts)
         self._recent: dict[bytes, ModuleFacts | str] = {}
+        self._versions: dict[str, ModuleFacts] = {}
         self._fresh: dict[bytes, bytes] = {}
         if folder is not None:
             self._open(folder / f"facts-{_FORMAT}-{extract.VERSION}.sqlite")
@@ -86,7 +87,7 @@ class FactStore:
         missing: dict[bytes, Source] = {}
         for path, key in keys.items():
             if key not in self._recent:
-                missing[key] = (sources[path], package_name(path))
+                missing[key] = (sources[path], package_name(path), self._versions.get(path))
         self._extract(missing)
         found: dict[str, ModuleFacts] = {}
         failed: dict[str, str] = {}
@@ -95,14 +96,16 @@ class FactStore:
             if isinstance(facts, str):
                 failed[path] = facts
             else:
-                found[path] = facts
+                found[path] = self._versions[path] = facts
         return found, failed
 
     def known(self, sources: Mapping[str, bytes]) -> set[str]:
         """The paths of the files whose facts are kept."""
         keys = {path: _key(data, package_name(path)) for path, data in sources.items()}
         self._recall(keys.values())
-        return {path for path, key in keys.items() if key in self._recent}
+        found = {path: self._recent[key] for path, key in keys.items() if key in self._recent}
+        self._versions |= {path: one for path, one in found.items() if not isinstance(one, str)}
+        return set(found)
 
     def _recall(self, keys: Iterable[bytes]) -> None:
         wanted = [key for key in dict.fromkeys(keys) if key not in self._recent]
@@ -123,7 +126,7 @@ class FactStore:
     def _extract(self, missing: Mapping[bytes, Source]) -> None:
         """Extract files, every second one of many in another process."""
         order = sorted(missing, key=lambda key: (len(missing[key][0]), key))
-        much = sum(len(data) for data, _ in missing.values()) >= _WORTH_SHARING
+        much = sum(len(data) for data, *_ in missing.values()) >= _WORTH_SHARING
         shared = order[::2] if much and not self._alone else []
         beside = Beside(lambda: [_encoded(missing[key]) for key in shared], alone=not shared)
         for key in order[1::2] if shared else order:

@@ -55,7 +55,7 @@ def place_free(facts: f.FunctionFacts) -> f.FunctionFacts:
 
 MOVED = """\
 @decorated
-def function(a, b=1):
+def function(a, b=1, c: "d.C" = None):
     def inner(c):
         return a.x[c]
     # a comment

@@ -42,9 +42,9 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     seen: list[bytes] = []
     original = extract.extract
 
-    def counting(data: bytes, package: str) -> ModuleFacts:
+    def counting(data: bytes, package: str, before: ModuleFacts | None) -> ModuleFacts:
         seen.append(data)
-        return original(data, package)
+        return original(data, package, before)
 
     monkeypatch.setattr(extract, "extract", counting)
     return seen
@@ -220,10 +220,10 @@ def test_what_was_read_before_an_interruption_is_kept(
     store = FactStore(tmp_path)
     counting = extract.extract
 
-    def interrupted(data: bytes, package: str) -> ModuleFacts:
+    def interrupted(data: bytes, package: str, before: ModuleFacts | None) -> ModuleFacts:
         if len(parsed) == 2:
             raise KeyboardInterrupt
-        return counting(data, package)
+        return counting(data, package, before)
 
     monkeypatch.setattr(extract, "extract", interrupted)
     try:

@@ -31,12 +31,13 @@ _ONLY_WORDS = bytes(c if c > 127 or chr(c).isalnum() or c == 95 else 32 for c in
 class Piece:
     """A statement of the top level, or of a class that stands there.
 
-    ``start`` is its line, decorators included. A class is a piece without what it defines, its
-    ``shell``; each of its methods is a piece of its own.
+    ``start`` is its line, ``decorators`` are that many lines of it. A class is a piece without what
+    it defines, its ``shell``; each of its methods is a piece of its own.
     """
 
     start: int
     text: bytes
+    decorators: int = 0
     shell: Piece | None = None
 
     @cached_property
@@ -124,21 +125,22 @@ def _members(
     """A statement of the top level as one piece, a class as its shell and what it defines."""
     body = _BODY.match(data, head, end)
     if body is None:
-        yield Piece(line, data[start:end])
+        yield Piece(line, data[start:end], data.count(b"\n", start, head))
         return
     indent = body[1]
-    defined: list[tuple[int, int]] = []
+    defined: list[tuple[int, int, int]] = []
     kept: list[bytes] = []
     told = start
     for first, word, last in _spans(data, indent, body.start(1) - 1, end, quotes):
         if _DEFINITION.match(data, word):
-            defined.append((first, last))
+            defined.append((first, word, last))
             kept += [data[told:first], b"\n" * data.count(b"\n", first, last)]
             told = last
-    shell = Piece(line, b"".join([*kept, data[told:end], b"\n", indent, b"pass\n"]))
+    alone = b"".join([*kept, data[told:end], b"\n", indent, b"pass\n"])
+    shell = Piece(line, alone, data.count(b"\n", start, head))
     yield shell
     told = start
-    for first, last in defined:
+    for first, word, last in defined:
         line += data.count(b"\n", told, first)
         told = first
-        yield Piece(line, data[first:last], shell)
+        yield Piece(line, data[first:last], data.count(b"\n", first, word), shell)

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auditor.deployment.code import File
-from auditor.deployment.pieces import cut, statements
 from auditor.deployment.words import WAYS
+from auditor.source.pieces import cut, statements
 
 BLOCKS = (
     "import os\n",
@@ -29,6 +29,7 @@ BLOCKS = (
     "def f(\n    a,\n) -> int:\n    '''said'''\n    return a\n",
     "@decorated\n@of(\n    many,\n)\nasync def g():\n# at the margin\n    await x\n",
     "class A: pass\n",
+    "@a\n# said\n@b(\n    c\n)\nclass A:\n    @d\n    @e(\n        f\n    )\n    def g(self): x\n",
     "class A(B, metaclass=M(1)):\n    x: int = 1\n",
     "class A:\n    '''Said.\n\n    def inside(self):\n    '''\n\n    def f(self):\n        pass\n",
     """\
@@ -86,6 +87,8 @@ def by_pieces(data: bytes) -> list[tuple[int, int, str]]:
     for piece in cut(data):
         block = piece.parsed()
         assert block is not None, piece
+        if isinstance(block[0], (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            assert piece.start + piece.decorators == block[0].lineno
         found += flat(block)
     return sorted(found)
 
