@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from auditor.analysis.values import Place
 from auditor.checks.view import Norm, View
+from auditor.gates.values import Place
 from auditor.model import CONFIDENCES, Evidence, Hit, Location, Symbol
 from auditor.rulebook import CheckName, Rule
 from auditor.triage.findings import Blame

@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager, contextmanager
 
 import msgspec
 
-from auditor.analysis.memory import Memory
 from auditor.checks.view import View
+from auditor.gates.memory import Memory
 from auditor.model import Skipped
 from auditor.repo.snapshot import Snapshot
 from auditor.rulebook import Vocabulary

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from auditor.analysis.norm import wait_line
 from auditor.checks import CHECKS
 from auditor.checks.view import View
+from auditor.gates.norm import wait_line
 from auditor.model import Evidence, Hit, Side, Skipped, Symbol
 from auditor.rulebook import CheckName, Rule
 from auditor.triage.findings import State, Witness

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import get_args
 
-from auditor.analysis.gaps import Gap, Shape, Sibling, nearness
-from auditor.analysis.norm import learn as learn_norm
-from auditor.analysis.norm import wait_line
-from auditor.analysis.readings import key_parameters, reads_elements
 from auditor.checks.view import Norm, View
 from auditor.errors import UsageProblem
+from auditor.gates.gaps import Gap, Shape, Sibling, nearness
+from auditor.gates.norm import learn as learn_norm
+from auditor.gates.norm import wait_line
+from auditor.gates.readings import key_parameters, reads_elements
 from auditor.model import Checked, Evidence, Hit, Location, Symbol
 from auditor.rulebook import Param
 

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from auditor.analysis.gaps import Gap
-from auditor.analysis.memory import SideMemory
-from auditor.analysis.norm import SiblingNorm
-from auditor.analysis.parameters import dropped_parameters
-from auditor.analysis.readings import Reading, Readings
-from auditor.analysis.removals import removed_waits
-from auditor.analysis.siblings import Judge
-from auditor.analysis.values import Place
+from auditor.gates.gaps import Gap
+from auditor.gates.memory import SideMemory
+from auditor.gates.norm import SiblingNorm
+from auditor.gates.parameters import dropped_parameters
+from auditor.gates.readings import Reading, Readings
+from auditor.gates.removals import removed_waits
+from auditor.gates.siblings import Judge
+from auditor.gates.values import Place
 from auditor.model import Side, Symbol
 from auditor.rulebook import Vocabulary
 from auditor.source.index import Function, SourceIndex

@@ -8,9 +8,6 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from auditor.analysis.gaps import Gap, nearness
-from auditor.analysis.readings import key_parameters
-from auditor.analysis.values import SELF
 from auditor.checks.view import Norm, View
 from auditor.fix import calls
 from auditor.fix.text import LINE_END, Edit, Source, Unfit, narrowed
@@ -27,6 +24,9 @@ from auditor.fix.written import (
     renamed,
     restored,
 )
+from auditor.gates.gaps import Gap, nearness
+from auditor.gates.readings import key_parameters
+from auditor.gates.values import SELF
 from auditor.model import Finding
 from auditor.source.index import ClassKey, Function
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from auditor.analysis.gaps import Gap
 from auditor.errors import UsageProblem
 from auditor.fix import engine
 from auditor.fix.engine import Plan, settle, write
 from auditor.fix.text import Edit, Source, Unfit
 from auditor.fix.written import Written
+from auditor.gates.gaps import Gap
 from auditor.model import Finding, Hit, Location, Origin, Symbol
 from auditor.pipeline import AuditRequest
 from auditor.repair import repair

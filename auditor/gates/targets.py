@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 
-from auditor.analysis.norm import SiblingNorm
-from auditor.analysis.readings import Readings
-from auditor.analysis.values import Read
+from auditor.gates.norm import SiblingNorm
+from auditor.gates.readings import Readings
+from auditor.gates.values import Read
 from auditor.source import facts as f
 from auditor.source.index import Function
 

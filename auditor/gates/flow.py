@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 
-from auditor.analysis.binding import bind, keys_of, paths_of, substitute
-from auditor.analysis.grounds import Asked, Grounds
-from auditor.analysis.memory import SideMemory
-from auditor.analysis.values import (
+from auditor.gates.binding import bind, keys_of, paths_of, substitute
+from auditor.gates.grounds import Asked, Grounds
+from auditor.gates.memory import SideMemory
+from auditor.gates.values import (
     ELEMENT,
     FIXED,
     LOOP,

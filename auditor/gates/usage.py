@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 
-from auditor.analysis.norm import SiblingNorm
-from auditor.analysis.readings import Reading, Readings, reads_elements
-from auditor.analysis.tiers import Buffer, Tiers
-from auditor.analysis.values import MEMBERS, RESULT, SELF, Keys, Path, Read
+from auditor.gates.norm import SiblingNorm
+from auditor.gates.readings import Reading, Readings, reads_elements
+from auditor.gates.tiers import Buffer, Tiers
+from auditor.gates.values import MEMBERS, RESULT, SELF, Keys, Path, Read
 from auditor.model import Reach
 from auditor.source import facts as f
 from auditor.source.equations import Equations

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from auditor.analysis.flow import EVERYTHING, Evaluator
-from auditor.analysis.memory import SideMemory
-from auditor.analysis.values import (
+from auditor.gates.flow import EVERYTHING, Evaluator
+from auditor.gates.memory import SideMemory
+from auditor.gates.values import (
     ELEMENT,
     FIXED,
     LOOP,

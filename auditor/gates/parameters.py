@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from functools import partial
 
-from auditor.analysis.gaps import Gap, Sibling
-from auditor.analysis.readings import Readings
+from auditor.gates.gaps import Gap, Sibling
+from auditor.gates.readings import Readings
 from auditor.model import Side
 from auditor.source import facts as f
 from auditor.source.index import ClassKey, Function

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cached_property
 from typing import NamedTuple
 
-from auditor.analysis.fitting import Fitting
-from auditor.analysis.handover import Field, Handover
-from auditor.analysis.readings import Readings
-from auditor.analysis.values import SELF
+from auditor.gates.fitting import Fitting
+from auditor.gates.handover import Field, Handover
+from auditor.gates.readings import Readings
+from auditor.gates.values import SELF
 from auditor.source.index import ClassKey, Function
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from auditor.analysis.readings import Reading, Readings
-from auditor.analysis.usage import Usage
-from auditor.analysis.values import CallSite
+from auditor.gates.readings import Reading, Readings
+from auditor.gates.usage import Usage
+from auditor.gates.values import CallSite
 from auditor.source.index import ClassKey, Function
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from auditor.analysis.readings import Reading, Readings
-from auditor.analysis.usage import Usage
-from auditor.analysis.values import SELF, CallSite, Read
+from auditor.gates.readings import Reading, Readings
+from auditor.gates.usage import Usage
+from auditor.gates.values import SELF, CallSite, Read
 from auditor.source.index import ClassKey, Function
 
 

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from auditor.analysis.callers import Callers, Candidate
-from auditor.analysis.gaps import Gap, Shape, Sibling
-from auditor.analysis.norm import SiblingNorm, inner_name, is_gated_reader, sibling_of
-from auditor.analysis.optional import Omissions
-from auditor.analysis.outside import Bypasses
-from auditor.analysis.readings import Reading, Readings, key_parameters, reads_elements
-from auditor.analysis.usage import Usage
-from auditor.analysis.values import Place
+from auditor.gates.callers import Callers, Candidate
+from auditor.gates.gaps import Gap, Shape, Sibling
+from auditor.gates.norm import SiblingNorm, inner_name, is_gated_reader, sibling_of
+from auditor.gates.optional import Omissions
+from auditor.gates.outside import Bypasses
+from auditor.gates.readings import Reading, Readings, key_parameters, reads_elements
+from auditor.gates.usage import Usage
+from auditor.gates.values import Place
 from auditor.model import Confidence, Reach, Side
 from auditor.source.index import ClassKey
 

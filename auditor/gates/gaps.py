@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from auditor.analysis.values import Place
+from auditor.gates.values import Place
 from auditor.model import Confidence, Reach, Side
 from auditor.source.index import ClassKey, Function
 

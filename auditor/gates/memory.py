@@ -12,8 +12,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from auditor.analysis.grounds import Asked, Ground, Grounds
-from auditor.analysis.values import Summary
+from auditor.gates.grounds import Asked, Ground, Grounds
+from auditor.gates.values import Summary
 from auditor.source.index import ClassKey, SourceIndex
 from auditor.source.results import ResultStore
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from auditor.analysis import flow
-from auditor.analysis.grounds import Grounds
+from auditor.gates import flow
+from auditor.gates.grounds import Grounds
 from auditor.model import Report
 from auditor.pipeline import AuditRequest, run
 from auditor.repo.snapshot import open_fork, open_reference

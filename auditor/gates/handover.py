@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 from functools import cached_property
 
-from auditor.analysis.readings import Readings
+from auditor.gates.readings import Readings
 from auditor.source import facts as f
 from auditor.source.index import ClassKey, Function
 

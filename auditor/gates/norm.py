@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from auditor.analysis.gaps import Sibling
-from auditor.analysis.readings import Reading, Readings, reads_elements
-from auditor.analysis.values import ELEMENT, Path, Wait
+from auditor.gates.gaps import Sibling
+from auditor.gates.readings import Reading, Readings, reads_elements
+from auditor.gates.values import ELEMENT, Path, Wait
 from auditor.model import Side
 from auditor.source import facts as f
 from auditor.source.index import ClassKey

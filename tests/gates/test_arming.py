@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from auditor.analysis.readings import Readings
+from auditor.gates.readings import Readings
 from auditor.pipeline import audit_sources
 from auditor.rulebook import load
 from auditor.source.extract import extract

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from auditor.analysis.values import LOOP, NO_KEYS, NOTHING, Keys, Path, Value, join_values
+from auditor.gates.values import LOOP, NO_KEYS, NOTHING, Keys, Path, Value, join_values
 from auditor.source.index import Function
 
 Binding: TypeAlias = dict[str, Value]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 
-from auditor.analysis.gaps import Gap, Sibling
-from auditor.analysis.norm import SiblingNorm, is_gated_reader, sibling_of
-from auditor.analysis.readings import Readings, key_parameters, reads_elements
-from auditor.analysis.targets import Targets
-from auditor.analysis.usage import Usage
-from auditor.analysis.values import ELEMENT, RESULT, SELF, Path, Place, Read
+from auditor.gates.gaps import Gap, Sibling
+from auditor.gates.norm import SiblingNorm, is_gated_reader, sibling_of
+from auditor.gates.readings import Readings, key_parameters, reads_elements
+from auditor.gates.targets import Targets
+from auditor.gates.usage import Usage
+from auditor.gates.values import ELEMENT, RESULT, SELF, Path, Place, Read
 from auditor.model import Side
 from auditor.rulebook import words
 from auditor.source.index import ClassKey, Function

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from auditor.analysis.flow import EVERYTHING
-from auditor.analysis.gaps import Gap, Sibling
-from auditor.analysis.readings import Readings, key_parameters, reads_elements
-from auditor.analysis.values import ELEMENT, Path, Read, Wait
+from auditor.gates.flow import EVERYTHING
+from auditor.gates.gaps import Gap, Sibling
+from auditor.gates.readings import Readings, key_parameters, reads_elements
+from auditor.gates.values import ELEMENT, Path, Read, Wait
 from auditor.model import Confidence, Side
 from auditor.source import facts as f
 from auditor.source.index import Function

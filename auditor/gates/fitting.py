@@ -8,7 +8,7 @@ from functools import cached_property
 from posixpath import commonpath, dirname
 from typing import NamedTuple
 
-from auditor.analysis.readings import Readings
+from auditor.gates.readings import Readings
 from auditor.source import facts as f
 from auditor.source.index import ClassKey, Function
 
