@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from auditor.model import Report
     from auditor.pipeline import AuditRequest, Workings
     from auditor.rulebook import Rule
-    from auditor.tables.facts import Tables
+    from auditor.serve.tables.facts import Tables
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -67,7 +67,7 @@ from auditor.witnesses import Witnesses, defects
 if TYPE_CHECKING:
     from auditor.deployment.join import Launches
     from auditor.drift.facts import Drift
-    from auditor.tables.facts import Tables
+    from auditor.serve.tables.facts import Tables
 
 Progress = Callable[[str, int, int], None]
 Read = acceptance.Read

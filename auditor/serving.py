@@ -20,10 +20,10 @@ from auditor.repo.snapshot import Snapshot
 from auditor.rulebook import Rule
 from auditor.serve.find import NO_SUCH, Found, find_in_tree, find_named
 from auditor.serve.places import Places
+from auditor.serve.tables.facts import Tables
+from auditor.serve.tables.read import read_tables
 from auditor.source.results import ResultStore, content_key
 from auditor.source.scout import deployed
-from auditor.tables.facts import Tables
-from auditor.tables.read import read_tables
 from auditor.triage.findings import Blame, triage
 
 Sources = Mapping[str, bytes]

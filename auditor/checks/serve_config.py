@@ -18,7 +18,7 @@ from auditor.checks.spellings import (
 )
 from auditor.model import Argument, Evidence, Hit
 from auditor.rulebook import Param
-from auditor.tables.facts import Flag
+from auditor.serve.tables.facts import Flag
 
 
 def judge(params: Mapping[str, Param], view: ServeView) -> Iterator[Hit]:

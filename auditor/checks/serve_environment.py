@@ -19,7 +19,7 @@ from auditor.checks.spellings import (
 )
 from auditor.model import Confidence, Evidence, Hit, Rewrite, Side, Variable
 from auditor.rulebook import Param, words
-from auditor.tables.facts import EnvironmentName
+from auditor.serve.tables.facts import EnvironmentName
 
 _OURS = ("SGLANG_", "SGL_")
 # What EnvBool.parse takes, in any case (sglang/srt/environ.py, the same from 0.5.5 to 0.5.23).

@@ -18,7 +18,7 @@ from auditor.checks.spellings import (
 )
 from auditor.model import Evidence, Hit
 from auditor.rulebook import Param
-from auditor.tables.facts import Guard, Term
+from auditor.serve.tables.facts import Guard, Term
 
 _LEAST_EXPLICIT = 2
 _ABSENCES = ("none", "false")

@@ -23,7 +23,7 @@ from auditor.checks.serving import ServeView
 from auditor.errors import UsageProblem
 from auditor.model import Evidence, Hit
 from auditor.rulebook import Param
-from auditor.tables.facts import Encoder, ToolParser
+from auditor.serve.tables.facts import Encoder, ToolParser
 
 Shape = Callable[[Setting, ServeView, Mapping[str, Param]], Iterator[Hit]]
 

@@ -24,7 +24,7 @@ from auditor.checks.spellings import (
 )
 from auditor.model import Confidence, Evidence, Hit, Launch, Reach
 from auditor.rulebook import Param
-from auditor.tables.facts import Flag
+from auditor.serve.tables.facts import Flag
 
 _UNSET = ("", "None")
 

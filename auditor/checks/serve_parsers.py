@@ -20,7 +20,7 @@ from auditor.checks.serving import ServeView
 from auditor.errors import UsageProblem
 from auditor.model import Argument, Evidence, Hit, Rewrite
 from auditor.rulebook import Param
-from auditor.tables.facts import ReasoningParser, Tables, ToolParser
+from auditor.serve.tables.facts import ReasoningParser, Tables, ToolParser
 
 _KINDS = {"tool_call_parser": "tool-call", "reasoning_parser": "reasoning"}
 _FAMILY = re.compile(r"[a-z]+?(?=v?\d|[-_]|$)")

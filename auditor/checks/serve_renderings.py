@@ -11,7 +11,7 @@ from auditor.checks.serving import ServeView
 from auditor.errors import UsageProblem
 from auditor.model import Argument, Evidence, Hit, Skipped
 from auditor.rulebook import Param
-from auditor.tables.facts import ToolParser
+from auditor.serve.tables.facts import ToolParser
 
 Shape = Callable[[Setting, ServeView, Mapping[str, Param]], Iterator[Hit]]
 

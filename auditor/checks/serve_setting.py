@@ -12,8 +12,7 @@ from typing import Any
 
 from auditor.model import Argument, Confidence, Evidence, Hit, Launch, Location, Rewrite, Symbol
 from auditor.serve.places import LARGE, SMALL, Folder, Place, Places
-from auditor.serve.template import TemplateFacts, Templates, as_loaded
-from auditor.tables.facts import (
+from auditor.serve.tables.facts import (
     ConversationTemplate,
     Encoder,
     PathMatcher,
@@ -21,6 +20,7 @@ from auditor.tables.facts import (
     Tables,
     ToolParser,
 )
+from auditor.serve.template import TemplateFacts, Templates, as_loaded
 
 AUTO = "auto"
 

@@ -22,7 +22,7 @@ from auditor.errors import UsageProblem
 from auditor.model import Argument, Evidence, Hit
 from auditor.rulebook import Param
 from auditor.serve.places import TEMPLATES_OF_TREE
-from auditor.tables.facts import Encoder
+from auditor.serve.tables.facts import Encoder
 
 _LOADED = (".jinja", ".json")
 _NATIVE = "native encoder"

@@ -12,7 +12,7 @@ from auditor.checks.serving import ServeView
 from auditor.checks.spellings import Spellings, chosen, listed, listed_words, once, place, shown
 from auditor.model import Argument, Evidence, Hit, Pin
 from auditor.rulebook import Param
-from auditor.tables.facts import ReasoningParser, Tables, ToolParser
+from auditor.serve.tables.facts import ReasoningParser, Tables, ToolParser
 
 _MOST_EVIDENCE = 12
 _TAG_VERSION = re.compile(r"(?:^|[-_])v?(\d+\.\d+\.\d+(?:\.?(?:post|rc)\d+)?)(?![\d.]*\d)")

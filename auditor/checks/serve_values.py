@@ -26,7 +26,7 @@ from auditor.checks.spellings import (
 )
 from auditor.model import Argument, Evidence, Hit, Launch
 from auditor.rulebook import Param
-from auditor.tables.facts import Flag
+from auditor.serve.tables.facts import Flag
 
 _MOST_CHOICES = 12
 # Any other callable makes something else of the text before it is held against the choices.

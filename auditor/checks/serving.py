@@ -11,8 +11,8 @@ from auditor.checks.serve_wire import Wire
 from auditor.model import Hit, Launch, Side
 from auditor.rulebook import Param
 from auditor.serve.places import Places
+from auditor.serve.tables.facts import Tables
 from auditor.serve.template import Templates
-from auditor.tables.facts import Tables
 
 
 @dataclass(frozen=True)

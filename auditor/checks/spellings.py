@@ -24,8 +24,8 @@ from auditor.model import (
     Symbol,
 )
 from auditor.rulebook import Param
-from auditor.tables.facts import Flag
-from auditor.tables.flags import resolve
+from auditor.serve.tables.facts import Flag
+from auditor.serve.tables.flags import resolve
 
 _T = TypeVar("_T")
 

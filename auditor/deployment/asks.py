@@ -11,11 +11,11 @@ from typing import Literal
 
 from auditor.deployment.code import Code
 from auditor.deployment.parts import Body, Given, Guard
-from auditor.tables.conditions import returns_true
-from auditor.tables.constants import UNKNOWN
-from auditor.tables.facts import Term
-from auditor.tables.modules import Tree, source
-from auditor.tables.terms import (
+from auditor.serve.tables.conditions import returns_true
+from auditor.serve.tables.constants import UNKNOWN
+from auditor.serve.tables.facts import Term
+from auditor.serve.tables.modules import Tree, source
+from auditor.serve.tables.terms import (
     ALWAYS,
     NEVER,
     Cases,
@@ -26,7 +26,7 @@ from auditor.tables.terms import (
     holds,
     opposite,
 )
-from auditor.tables.values import FunctionValue
+from auditor.serve.tables.values import FunctionValue
 
 Kind = Literal["flag", "variable", "model", "platform", "class", "parameter", "other"]
 

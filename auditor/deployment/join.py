@@ -13,8 +13,8 @@ from auditor.checks.spellings import Settings, Spellings, constant, settings
 from auditor.deployment.needs import Alternatives, Need, Needs
 from auditor.model import Deployment, Launch, TurnedOn, Variable
 from auditor.serve.places import SMALL, Places
-from auditor.tables.facts import Flag
-from auditor.tables.terms import holds
+from auditor.serve.tables.facts import Flag
+from auditor.serve.tables.terms import holds
 
 _TRUE = frozenset({"1", "true", "yes", "on", "y", "t"})
 _MOST_PLACES = 8

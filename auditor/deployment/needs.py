@@ -15,12 +15,12 @@ from auditor.deployment.code import Code
 from auditor.deployment.ways import Ways
 from auditor.deployment.words import Way
 from auditor.model import Condition
+from auditor.serve.tables.facts import Flag, Term
+from auditor.serve.tables.flags import flags
+from auditor.serve.tables.guards import defaults
+from auditor.serve.tables.modules import Tree
+from auditor.serve.tables.terms import ALWAYS, Cases, both, constants
 from auditor.source.pieces import Piece
-from auditor.tables.facts import Flag, Term
-from auditor.tables.flags import flags
-from auditor.tables.guards import defaults
-from auditor.tables.modules import Tree
-from auditor.tables.terms import ALWAYS, Cases, both, constants
 
 T = TypeVar("T")
 

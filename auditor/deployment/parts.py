@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from auditor.tables.modules import absolute
+from auditor.serve.tables.modules import absolute
 
 if TYPE_CHECKING:
     from auditor.deployment.code import File

@@ -9,8 +9,8 @@ from typing import Literal
 from auditor.deployment.asks import Asked, Asks
 from auditor.deployment.code import Code
 from auditor.deployment.parts import Body, Use
-from auditor.tables.facts import Flag, Term
-from auditor.tables.terms import (
+from auditor.serve.tables.facts import Flag, Term
+from auditor.serve.tables.terms import (
     ALWAYS,
     NEVER,
     Cases,

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from auditor.formats.verdict import Verdict
     from auditor.model import Report
     from auditor.rulebook import Rule
-    from auditor.tables.facts import Tables
+    from auditor.serve.tables.facts import Tables
 
 NAMES = ("table", "json", "sarif", "github", "gitlab", "junit", "markdown", "html")
 

@@ -36,7 +36,7 @@ from auditor.model import (
     SideInfo,
     Suppression,
 )
-from auditor.tables.facts import Tables
+from auditor.serve.tables.facts import Tables
 
 SCHEMA = "audit/1"
 SCHEMA_FILE = Path(__file__).with_name("audit-1.schema.json")

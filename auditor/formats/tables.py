@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from tabulate import tabulate
 
 from auditor.formats.text import Paint, Screen, finished, scrub
-from auditor.tables.facts import EnvironmentName, Flag, ReasoningParser, Tables, ToolParser
+from auditor.serve.tables.facts import EnvironmentName, Flag, ReasoningParser, Tables, ToolParser
 
 _CHOICES = 6
 

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from auditor.tables.facts import Flag, Tables
-from auditor.tables.read import read_tables
+from auditor.serve.tables.facts import Flag, Tables
+from auditor.serve.tables.read import read_tables
 from tests.benchmarks.releases import trees
 
 DATA = Path(__file__).parent / "data" / "flags.json"

@@ -16,8 +16,7 @@ from auditor.checks.serving import OtherTree, ServeView
 from auditor.model import Argument, Hit, Launch
 from auditor.rulebook import CheckName
 from auditor.serve.places import Places
-from auditor.serve.template import Templates
-from auditor.tables.facts import (
+from auditor.serve.tables.facts import (
     AutoRule,
     ConversationTemplate,
     Encoder,
@@ -26,6 +25,7 @@ from auditor.tables.facts import (
     Tables,
     ToolParser,
 )
+from auditor.serve.template import Templates
 
 TEMPLATES = Templates()
 CALLS = "<｜tool▁calls▁begin｜>"

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from auditor.tables.facts import PathMatcher
+from auditor.serve.tables.facts import PathMatcher
 from tests.checks.parser_tree import AS_JSON, EARLY, MATCHERS, MODERN, hits, serve, view
 
 QUANTIZATION = {

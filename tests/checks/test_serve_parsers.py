@@ -5,7 +5,7 @@ import pytest
 
 from auditor.checks.serving import OtherTree
 from auditor.model import Argument
-from auditor.tables.facts import Flag
+from auditor.serve.tables.facts import Flag
 from tests.checks.parser_tree import (
     AS_JSON,
     EARLY,

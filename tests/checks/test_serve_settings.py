@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from auditor.tables.facts import EnvironmentName, ToolParser
+from auditor.serve.tables.facts import EnvironmentName, ToolParser
 from tests.checks.launches import (
     TABLES,
     hits,

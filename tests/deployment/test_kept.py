@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from auditor.deployment import kept
 from auditor.deployment.needs import Need, Needs, needs_of
-from auditor.tables.modules import Tree
+from auditor.serve.tables.modules import Tree
 from tests.deployment.trees import ARGS, PLACE, POOL, SCHEDULER, tree_of
 
 START = """

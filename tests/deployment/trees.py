@@ -9,8 +9,8 @@ from auditor.deployment.join import Launches
 from auditor.deployment.needs import Needs, Place, needs_of
 from auditor.model import Deployment, Launch
 from auditor.serve.places import Places
-from auditor.tables.flags import flags
-from auditor.tables.modules import Tree
+from auditor.serve.tables.flags import flags
+from auditor.serve.tables.modules import Tree
 
 ARGS = "sglang/srt/server_args.py"
 POOL = "sglang/srt/pool.py"

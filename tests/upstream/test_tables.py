@@ -6,7 +6,7 @@ import functools
 
 import pytest
 
-from auditor.tables.facts import Tables
+from auditor.serve.tables.facts import Tables
 from tests.benchmarks.releases import Unavailable, release
 from tests.benchmarks.tables import counted, differences, tables_of
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from auditor.tables.constants import Tree
-from auditor.tables.facts import ReasoningParser, ToolParser
-from auditor.tables.parsers import cli_choices, reasoning_parsers, tool_parsers
+from auditor.serve.tables.constants import Tree
+from auditor.serve.tables.facts import ReasoningParser, ToolParser
+from auditor.serve.tables.parsers import cli_choices, reasoning_parsers, tool_parsers
 from tests.benchmarks.releases import Unavailable, release
 
 pytestmark = pytest.mark.upstream

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from auditor.tables.facts import PathMatcher
-from auditor.tables.templates import (
+from auditor.serve.tables.facts import PathMatcher
+from auditor.serve.tables.templates import (
     auto_rules,
     conversation_templates,
     encoders,

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from auditor.tables.constants import (
+from auditor.serve.tables.constants import (
     UNKNOWN,
     Module,
     Tree,
@@ -18,10 +18,10 @@ from auditor.tables.constants import (
     lookup,
     mro,
 )
-from auditor.tables.facts import ReasoningParser, ToolParser
-from auditor.tables.looks import looked_for
-from auditor.tables.modules import definitions, source
-from auditor.tables.values import ClassValue, External, FunctionValue, is_known
+from auditor.serve.tables.facts import ReasoningParser, ToolParser
+from auditor.serve.tables.looks import looked_for
+from auditor.serve.tables.modules import definitions, source
+from auditor.serve.tables.values import ClassValue, External, FunctionValue, is_known
 
 TOOL_FLAG, REASONING_FLAG = "--tool-call-parser", "--reasoning-parser"
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from auditor.tables.modules import Module, Tree
+from auditor.serve.tables.modules import Module, Tree
 
 LONGEST = 64 * 1024
 """Characters of a text that is still a constant; the longest marker of 0.5.23 has 39."""

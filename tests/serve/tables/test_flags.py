@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from auditor.tables.constants import Tree
-from auditor.tables.facts import Flag
-from auditor.tables.flags import flags, resolve
-from tests.tables.trees import tree
+from auditor.serve.tables.constants import Tree
+from auditor.serve.tables.facts import Flag
+from auditor.serve.tables.flags import flags, resolve
+from tests.serve.tables.trees import tree
 
 ENTRY = """
     def prepare_server_args(argv):

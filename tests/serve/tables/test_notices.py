@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from auditor.tables.environment import environment
-from auditor.tables.modules import Tree
+from auditor.serve.tables.environment import environment
+from auditor.serve.tables.modules import Tree
 
 WARNS = """
 if os.getenv("SGLANG_GONE") is not None:

@@ -8,7 +8,7 @@ import string
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from auditor.tables.values import (
+from auditor.serve.tables.values import (
     LARGEST,
     LONGEST,
     SCALARS,

@@ -6,10 +6,10 @@ from textwrap import dedent
 
 import pytest
 
-from auditor.tables.constants import Tree
-from auditor.tables.facts import ReasoningParser, ToolParser
-from auditor.tables.parsers import cli_choices, reasoning_parsers, tool_parsers
-from tests.tables.trees import tree
+from auditor.serve.tables.constants import Tree
+from auditor.serve.tables.facts import ReasoningParser, ToolParser
+from auditor.serve.tables.parsers import cli_choices, reasoning_parsers, tool_parsers
+from tests.serve.tables.trees import tree
 
 BASE = """
 class BaseFormatDetector:

@@ -6,9 +6,9 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from auditor.tables.constants import attribute, evaluate, mro
-from auditor.tables.modules import source
-from auditor.tables.values import ClassValue, FunctionValue, Instance, members
+from auditor.serve.tables.constants import attribute, evaluate, mro
+from auditor.serve.tables.modules import source
+from auditor.serve.tables.values import ClassValue, FunctionValue, Instance, members
 
 _DEEPEST = 3
 """Functions within each other that are followed."""

@@ -6,8 +6,8 @@ from itertools import product
 
 import pytest
 
-from auditor.tables.facts import Term
-from auditor.tables.terms import (
+from auditor.serve.tables.facts import Term
+from auditor.serve.tables.terms import (
     ALWAYS,
     NEVER,
     both,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from auditor.tables.patterns import patterns
+from auditor.serve.tables.patterns import patterns
 
 CLASS = """
 import re

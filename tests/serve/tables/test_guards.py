@@ -6,10 +6,10 @@ from textwrap import dedent, indent
 
 import pytest
 
-from auditor.tables.facts import Guard, Term
-from auditor.tables.flags import flags
-from auditor.tables.guards import guards
-from tests.tables.trees import tree
+from auditor.serve.tables.facts import Guard, Term
+from auditor.serve.tables.flags import flags
+from auditor.serve.tables.guards import guards
+from tests.serve.tables.trees import tree
 
 HEAD = """
 import argparse

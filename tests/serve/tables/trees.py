@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from textwrap import dedent
 
-from auditor.tables.constants import Tree, evaluate, lookup
+from auditor.serve.tables.constants import Tree, evaluate, lookup
 
 
 def tree(**files: str) -> Tree:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from auditor.tables.read import read_tables
+from auditor.serve.tables.read import read_tables
 
 SMALL = {
     "sglang/version.py": b'__version__ = "1.2.3"\n',

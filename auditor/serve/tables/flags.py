@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from auditor.tables.constants import UNKNOWN, Module, Tree, evaluate, lookup, mro, run
-from auditor.tables.facts import Flag
-from auditor.tables.modules import bindings, bound, definitions
-from auditor.tables.values import (
+from auditor.serve.tables.constants import UNKNOWN, Module, Tree, evaluate, lookup, mro, run
+from auditor.serve.tables.facts import Flag
+from auditor.serve.tables.modules import bindings, bound, definitions
+from auditor.serve.tables.values import (
     ClassValue,
     External,
     FunctionValue,

@@ -16,11 +16,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from auditor.tables.constants import UNKNOWN, Module, Tree, evaluate, lookup
-from auditor.tables.facts import Flag, Guard, Term
-from auditor.tables.flags import SERVER_ARGS, Field, fields, text_of
-from auditor.tables.modules import definitions
-from auditor.tables.terms import (
+from auditor.serve.tables.constants import UNKNOWN, Module, Tree, evaluate, lookup
+from auditor.serve.tables.facts import Flag, Guard, Term
+from auditor.serve.tables.flags import SERVER_ARGS, Field, fields, text_of
+from auditor.serve.tables.modules import definitions
+from auditor.serve.tables.terms import (
     ALWAYS,
     NEVER,
     Cases,
@@ -36,7 +36,7 @@ from auditor.tables.terms import (
     simplest,
     without,
 )
-from auditor.tables.values import ClassValue, FunctionValue, is_known, members
+from auditor.serve.tables.values import ClassValue, FunctionValue, is_known, members
 
 _ROOTS = ("__post_init__", "resolve_once", "check_server_args")
 """What a start calls on the settings, in this order, in every era."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from auditor.tables.constants import Tree
-from auditor.tables.environment import environment
-from auditor.tables.facts import EnvironmentName
-from tests.tables.trees import tree
+from auditor.serve.tables.constants import Tree
+from auditor.serve.tables.environment import environment
+from auditor.serve.tables.facts import EnvironmentName
+from tests.serve.tables.trees import tree
 
 DECLARED = """
     class EnvField: ...

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from auditor.serve.tables.constants import Tree
+from auditor.serve.tables.facts import EnvironmentName
 from auditor.source.scout import deployed
-from auditor.tables.constants import Tree
-from auditor.tables.facts import EnvironmentName
 
 _DECLARES = re.compile(rb"^\s+[A-Z]\w*\s*(?::[^=\n]*)?=\s*(?:\w+\.)?Env[A-Z]\w*\(", re.MULTILINE)
 _NAME = re.compile(r"[A-Z_][A-Z0-9_]*")

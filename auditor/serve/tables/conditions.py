@@ -11,9 +11,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from auditor.tables.constants import Module, evaluate
-from auditor.tables.modules import bound, source
-from auditor.tables.values import ClassValue, FunctionValue, Pattern, is_known
+from auditor.serve.tables.constants import Module, evaluate
+from auditor.serve.tables.modules import bound, source
+from auditor.serve.tables.values import ClassValue, FunctionValue, Pattern, is_known
 
 _MOST = 64
 """Alternatives of one condition; the largest of 0.5.23 has 40."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from auditor.tables.conditions import (
+from auditor.serve.tables.conditions import (
     Scope,
     SimpleTest,
     Test,
@@ -19,10 +19,10 @@ from auditor.tables.conditions import (
     function_of,
     returns_true,
 )
-from auditor.tables.constants import Module, Tree, evaluate, lookup
-from auditor.tables.facts import AutoRule, ConversationTemplate, Encoder, PathMatcher
-from auditor.tables.modules import bound, definitions, source
-from auditor.tables.values import FunctionValue, Instance, is_known
+from auditor.serve.tables.constants import Module, Tree, evaluate, lookup
+from auditor.serve.tables.facts import AutoRule, ConversationTemplate, Encoder, PathMatcher
+from auditor.serve.tables.modules import bound, definitions, source
+from auditor.serve.tables.values import FunctionValue, Instance, is_known
 
 _ENCODING = re.compile(r"^_*(resolve|choose|select|pick|get|use|infer)\w*_encod(ing|er)\w*$")
 _DEFINED = re.compile(

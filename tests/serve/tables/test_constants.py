@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from auditor.tables.constants import UNKNOWN, attribute, instance, lookup, mro
-from auditor.tables.values import ClassValue, bounded, is_known
-from tests.tables.trees import expression, tree, value
+from auditor.serve.tables.constants import UNKNOWN, attribute, instance, lookup, mro
+from auditor.serve.tables.values import ClassValue, bounded, is_known
+from tests.serve.tables.trees import expression, tree, value
 
 
 @pytest.mark.parametrize(

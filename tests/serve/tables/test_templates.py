@@ -6,14 +6,14 @@ import re
 
 import pytest
 
-from auditor.tables.facts import AutoRule, Encoder, PathMatcher
-from auditor.tables.templates import (
+from auditor.serve.tables.facts import AutoRule, Encoder, PathMatcher
+from auditor.serve.tables.templates import (
     auto_rules,
     conversation_templates,
     encoders,
     path_matchers,
 )
-from tests.tables.trees import tree
+from tests.serve.tables.trees import tree
 
 CHAIN = "sglang/srt/entrypoints/chat_encoding.py"
 

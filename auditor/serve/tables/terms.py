@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from typing import Final
 
-from auditor.tables.facts import Term
-from auditor.tables.values import Member
+from auditor.serve.tables.facts import Term
+from auditor.serve.tables.values import Member
 
 Conjunction = frozenset[Term]
 Cases = tuple[Conjunction, ...]

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from auditor.tables import operations
-from auditor.tables import values as v
-from auditor.tables.modules import CHANGES, Module, Tree, bound
-from auditor.tables.values import UNKNOWN, ClassValue, External, FunctionValue, Instance
+from auditor.serve.tables import operations
+from auditor.serve.tables import values as v
+from auditor.serve.tables.modules import CHANGES, Module, Tree, bound
+from auditor.serve.tables.values import UNKNOWN, ClassValue, External, FunctionValue, Instance
 
 __all__ = [
     "UNKNOWN",
