@@ -225,7 +225,7 @@ class _Comments:
             yield from self._of_scripts()
 
     def _of_scripts(self) -> Iterator[suppress.Mark]:
-        from auditor.serve.comments import script_comments
+        from auditor.serve.scripts.comments import script_comments
 
         for path, lines in sorted(self.scope.launched.items()):
             data = self.scope.read_script(path)

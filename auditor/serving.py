@@ -18,8 +18,8 @@ from auditor.model import Checked, Finding, Hit, Launch, Side, Skipped
 from auditor.repo.scripts import Scripts, Surroundings
 from auditor.repo.snapshot import Snapshot
 from auditor.rulebook import Rule
-from auditor.serve.find import NO_SUCH, Found, find_in_tree, find_named
-from auditor.serve.places import Places
+from auditor.serve.scripts.find import NO_SUCH, Found, find_in_tree, find_named
+from auditor.serve.scripts.places import Places
 from auditor.serve.tables.facts import Tables
 from auditor.serve.tables.read import read_tables
 from auditor.source.results import ResultStore, content_key

@@ -11,7 +11,8 @@ from functools import cached_property
 from typing import Any
 
 from auditor.model import Argument, Confidence, Evidence, Hit, Launch, Location, Rewrite, Symbol
-from auditor.serve.places import LARGE, SMALL, Folder, Place, Places
+from auditor.serve.scripts.places import LARGE, SMALL, Folder, Place, Places
+from auditor.serve.scripts.template import TemplateFacts, Templates, as_loaded
 from auditor.serve.tables.facts import (
     ConversationTemplate,
     Encoder,
@@ -20,7 +21,6 @@ from auditor.serve.tables.facts import (
     Tables,
     ToolParser,
 )
-from auditor.serve.template import TemplateFacts, Templates, as_loaded
 
 AUTO = "auto"
 

@@ -21,7 +21,7 @@ from auditor.checks.serving import ServeView
 from auditor.errors import UsageProblem
 from auditor.model import Argument, Evidence, Hit
 from auditor.rulebook import Param
-from auditor.serve.places import TEMPLATES_OF_TREE
+from auditor.serve.scripts.places import TEMPLATES_OF_TREE
 from auditor.serve.tables.facts import Encoder
 
 _LOADED = (".jinja", ".json")

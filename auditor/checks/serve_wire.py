@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from auditor.serve.scripts.template import CALL_ID, KEY, NAME, VALUE, Matches, TemplateFacts
 from auditor.serve.tables.facts import AutoRule, ToolParser
 from auditor.serve.tables.patterns import patterns
-from auditor.serve.template import CALL_ID, KEY, NAME, VALUE, Matches, TemplateFacts
 
 _TAG = re.compile(r"<[^<>]{1,60}>|\[[A-Z_]{2,20}\]")
 _SPECIAL = re.compile(r"[<>\[\]|｜]")

@@ -10,9 +10,9 @@ from auditor.checks.serve_setting import Setting, settings
 from auditor.checks.serve_wire import Wire
 from auditor.model import Hit, Launch, Side
 from auditor.rulebook import Param
-from auditor.serve.places import Places
+from auditor.serve.scripts.places import Places
+from auditor.serve.scripts.template import Templates
 from auditor.serve.tables.facts import Tables
-from auditor.serve.template import Templates
 
 
 @dataclass(frozen=True)

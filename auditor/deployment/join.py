@@ -12,7 +12,7 @@ from auditor.checks.serve_setting import read_json
 from auditor.checks.spellings import Settings, Spellings, constant, settings
 from auditor.deployment.needs import Alternatives, Need, Needs
 from auditor.model import Deployment, Launch, TurnedOn, Variable
-from auditor.serve.places import SMALL, Places
+from auditor.serve.scripts.places import SMALL, Places
 from auditor.serve.tables.facts import Flag
 from auditor.serve.tables.terms import holds
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from tabulate import tabulate
 
 from auditor.model import Launch
-from auditor.serve.shell import read_shell
+from auditor.serve.scripts.shell import read_shell
 
 ENDINGS = frozenset({".sh", ".bash", ".slurm", ".sbatch"})
 _START = re.compile(

@@ -10,7 +10,7 @@ from auditor import rulebook
 from auditor.checks.serve_checks import SERVE_CHECKS
 from auditor.checks.serving import OtherTree, ServeView
 from auditor.model import Argument, Hit, Launch, Pin, Side, Variable
-from auditor.serve.places import Places
+from auditor.serve.scripts.places import Places
 from auditor.serve.tables.facts import EnvironmentName, Flag, Guard, Tables, Term
 
 BOOK = rulebook.load()

@@ -15,7 +15,8 @@ from auditor.checks.serve_checks import SERVE_CHECKS
 from auditor.checks.serving import OtherTree, ServeView
 from auditor.model import Argument, Hit, Launch
 from auditor.rulebook import CheckName
-from auditor.serve.places import Places
+from auditor.serve.scripts.places import Places
+from auditor.serve.scripts.template import Templates
 from auditor.serve.tables.facts import (
     AutoRule,
     ConversationTemplate,
@@ -25,7 +26,6 @@ from auditor.serve.tables.facts import (
     Tables,
     ToolParser,
 )
-from auditor.serve.template import Templates
 
 TEMPLATES = Templates()
 CALLS = "<｜tool▁calls▁begin｜>"

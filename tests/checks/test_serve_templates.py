@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from auditor.checks.serving import ServeView
-from auditor.serve.places import Places
+from auditor.serve.scripts.places import Places
 from tests.checks.parser_tree import (
     AS_CODE,
     AS_JSON,

@@ -8,7 +8,7 @@ from textwrap import dedent
 from auditor.deployment.join import Launches
 from auditor.deployment.needs import Needs, Place, needs_of
 from auditor.model import Deployment, Launch
-from auditor.serve.places import Places
+from auditor.serve.scripts.places import Places
 from auditor.serve.tables.flags import flags
 from auditor.serve.tables.modules import Tree
 

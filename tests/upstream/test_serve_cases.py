@@ -13,8 +13,8 @@ from auditor import serving
 from auditor.model import Finding
 from auditor.repo.snapshot import Snapshot
 from auditor.rulebook import load
-from auditor.serve.find import find_in_tree
-from auditor.serve.places import Places
+from auditor.serve.scripts.find import find_in_tree
+from auditor.serve.scripts.places import Places
 from tests.benchmarks.releases import Unavailable, release
 from tests.upstream.serve_cases import CASES, SILENT, Case
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from auditor.serve import template as module
-from auditor.serve.template import NAME, VALUE, Templates, as_loaded
+from auditor.serve.scripts import template as module
+from auditor.serve.scripts.template import NAME, VALUE, Templates, as_loaded
 from tests.checks.parser_tree import AS_JSON, PLAIN, WITH_CALLS
 
 

@@ -16,9 +16,9 @@ from dataclasses import replace
 from tree_sitter import Node
 
 from auditor.model import Launch, Pin, Skipped, Variable
-from auditor.serve.command import Setting, Word, launch_of, requirement_of
-from auditor.serve.expansion import Expander, printed
-from auditor.serve.state import (
+from auditor.serve.scripts.command import Setting, Word, launch_of, requirement_of
+from auditor.serve.scripts.expansion import Expander, printed
+from auditor.serve.scripts.state import (
     Binding,
     Shell,
     bindings,
@@ -30,7 +30,7 @@ from auditor.serve.state import (
     variables,
     written,
 )
-from auditor.serve.syntax import (
+from auditor.serve.scripts.syntax import (
     PROGRAM,
     broken,
     clause,
@@ -44,7 +44,7 @@ from auditor.serve.syntax import (
     unset_names,
     words_of,
 )
-from auditor.serve.values import (
+from auditor.serve.scripts.values import (
     BREAK,
     MOST_OPTIONS,
     Choice,

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from tree_sitter import Language, Node, Parser
 from tree_sitter_bash import language
 
-from auditor.serve.expansion import Expander
-from auditor.serve.values import Text, split
+from auditor.serve.scripts.expansion import Expander
+from auditor.serve.scripts.values import Text, split
 
 PROGRAM = re.compile(rb"sglang|launch_server|launch_router|\b(?:smg|amg)\b|sgl-")
 """What stands in every command that starts a server or router."""

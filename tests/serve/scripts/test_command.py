@@ -7,7 +7,7 @@ import shlex
 import pytest
 
 from auditor.model import Argument, Launch, Pin, Variable
-from auditor.serve.command import Setting, Word, launch_of
+from auditor.serve.scripts.command import Setting, Word, launch_of
 
 
 def words(text: str) -> list[Word]:

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import msgspec
 
 from auditor.model import Launch, Skipped
-from auditor.serve.command import Setting
-from auditor.serve.masking import Masked, for_shell, is_masked
-from auditor.serve.shell import Read, read_text
-from auditor.serve.traced import Traced
-from auditor.serve.values import Source
+from auditor.serve.scripts.command import Setting
+from auditor.serve.scripts.masking import Masked, for_shell, is_masked
+from auditor.serve.scripts.shell import Read, read_text
+from auditor.serve.scripts.traced import Traced
+from auditor.serve.scripts.values import Source
 
 
 class _Inner(Source):

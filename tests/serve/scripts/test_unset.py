@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from auditor.serve.shell import read_shell
+from auditor.serve.scripts.shell import read_shell
 
 
 def value_of(script: str) -> tuple[str | None, bool]:

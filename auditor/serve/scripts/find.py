@@ -15,15 +15,15 @@ import msgspec
 
 from auditor.errors import Unreadable
 from auditor.model import Argument, Launch, Skipped
-from auditor.serve.command import Setting
-from auditor.serve.container import read_dockerfile
-from auditor.serve.inner import read_inner, restored
-from auditor.serve.manifest import read_config, read_manifest
-from auditor.serve.masking import mask
-from auditor.serve.program import read_program
-from auditor.serve.shell import Read, read_shell
-from auditor.serve.traced import Traced
-from auditor.serve.unit import read_makefile, read_unit
+from auditor.serve.scripts.command import Setting
+from auditor.serve.scripts.container import read_dockerfile
+from auditor.serve.scripts.inner import read_inner, restored
+from auditor.serve.scripts.manifest import read_config, read_manifest
+from auditor.serve.scripts.masking import mask
+from auditor.serve.scripts.program import read_program
+from auditor.serve.scripts.shell import Read, read_shell
+from auditor.serve.scripts.traced import Traced
+from auditor.serve.scripts.unit import read_makefile, read_unit
 
 LARGEST = 10 * 1024 * 1024
 """Bytes of one file; scripts have kilobytes."""

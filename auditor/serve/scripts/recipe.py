@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from auditor.serve.yamltree import Listing, Mapping, Node, Scalar
+from auditor.serve.scripts.yamltree import Listing, Mapping, Node, Scalar
 
 _NAMED = re.compile(
     r"(?:^|[_-])(?:sglang|sgl)[_-]?(?:server|engine|extra|cli)?[_-]?"

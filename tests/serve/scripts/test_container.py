@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from auditor.model import Launch, Pin
-from auditor.serve.container import read_dockerfile
+from auditor.serve.scripts.container import read_dockerfile
 
 
 def read(text: str, path: str = "Dockerfile"):

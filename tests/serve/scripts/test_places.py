@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from auditor.model import Launch
-from auditor.serve.places import SMALL, Places
+from auditor.serve.scripts.places import SMALL, Places
 
 
 def launch(path: str = "serve.sh", **more) -> Launch:

@@ -13,10 +13,10 @@ from tree_sitter import Node
 
 from auditor.errors import Unreadable
 from auditor.model import Comment
-from auditor.serve.find import form_of, is_template
-from auditor.serve.masking import for_shell, mask
-from auditor.serve.syntax import parse
-from auditor.serve.yamltree import LARGEST, LOADER, index_of
+from auditor.serve.scripts.find import form_of, is_template
+from auditor.serve.scripts.masking import for_shell, mask
+from auditor.serve.scripts.syntax import parse
+from auditor.serve.scripts.yamltree import LARGEST, LOADER, index_of
 from auditor.source.comments import WORD, Found, Span, belonging, python_comments
 
 _SIGN = re.compile(r"(?:^|(?<=[ \t]))#")

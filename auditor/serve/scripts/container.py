@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from auditor.model import Launch, Pin, Skipped
-from auditor.serve.command import Setting
-from auditor.serve.shell import MOST_BYTES, Read, read_text
-from auditor.serve.values import Placed
+from auditor.serve.scripts.command import Setting
+from auditor.serve.scripts.shell import MOST_BYTES, Read, read_text
+from auditor.serve.scripts.values import Placed
 
 Part = tuple[str, int, int]
 """A text with its line and column."""

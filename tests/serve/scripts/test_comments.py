@@ -7,7 +7,7 @@ from collections.abc import Collection
 import pytest
 
 from auditor.errors import Unreadable
-from auditor.serve.comments import script_comments
+from auditor.serve.scripts.comments import script_comments
 
 
 def spans(path: str, text: str, launched: Collection[int] = ()) -> dict[str, tuple[int, int, int]]:

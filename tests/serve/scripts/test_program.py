@@ -8,7 +8,7 @@ import pytest
 
 from auditor.errors import Unreadable
 from auditor.model import Launch
-from auditor.serve.program import read_program
+from auditor.serve.scripts.program import read_program
 
 
 def launches(text: str) -> list[Launch]:

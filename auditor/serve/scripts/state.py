@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from auditor.model import Variable
-from auditor.serve.command import Word
-from auditor.serve.values import (
+from auditor.serve.scripts.command import Word
+from auditor.serve.scripts.values import (
     BREAK,
     Choice,
     Fixed,

@@ -8,7 +8,7 @@ import pytest
 
 from auditor.errors import Unreadable
 from auditor.model import Launch
-from auditor.serve.manifest import read_config, read_manifest
+from auditor.serve.scripts.manifest import read_config, read_manifest
 
 
 def launches(text: str, files: dict[str, str] | None = None) -> list[Launch]:

@@ -18,8 +18,8 @@ import msgspec
 
 from auditor.errors import Unreadable
 from auditor.model import Launch, Skipped, Variable
-from auditor.serve.command import Setting, Word, launch_of
-from auditor.serve.evaluate import (
+from auditor.serve.scripts.command import Setting, Word, launch_of
+from auditor.serve.scripts.evaluate import (
     MOST_ITEMS,
     Dict,
     Evaluator,
@@ -30,11 +30,11 @@ from auditor.serve.evaluate import (
     Value,
     dotted,
 )
-from auditor.serve.inner import read_inner, restored
-from auditor.serve.literals import Source
-from auditor.serve.masking import CLOSE, OPEN, Masked, is_masked
-from auditor.serve.shell import Read
-from auditor.serve.traced import Traced
+from auditor.serve.scripts.inner import read_inner, restored
+from auditor.serve.scripts.literals import Source
+from auditor.serve.scripts.masking import CLOSE, OPEN, Masked, is_masked
+from auditor.serve.scripts.shell import Read
+from auditor.serve.scripts.traced import Traced
 
 LARGEST = 4 * 1024 * 1024
 """Bytes; a larger file is generated data, and its syntax tree would take gigabytes."""

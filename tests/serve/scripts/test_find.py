@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from auditor.serve.find import find_in_tree, find_named, form_of
+from auditor.serve.scripts.find import find_in_tree, find_named, form_of
 
 SCRIPT = "python3 -m sglang.launch_server --model-path org/m\n"
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from auditor.model import Launch, Skipped, Variable
-from auditor.serve.command import Setting, Word
-from auditor.serve.shell import MOST_BYTES, Read, read_pieces, read_words
-from auditor.serve.values import (
+from auditor.serve.scripts.command import Setting, Word
+from auditor.serve.scripts.shell import MOST_BYTES, Read, read_pieces, read_words
+from auditor.serve.scripts.values import (
     Piece,
     Placed,
     Source,

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from auditor.errors import Unreadable
-from auditor.serve.literals import Source
-from auditor.serve.masking import CLOSE, OPEN, is_masked
-from auditor.serve.traced import Traced, split
+from auditor.serve.scripts.literals import Source
+from auditor.serve.scripts.masking import CLOSE, OPEN, is_masked
+from auditor.serve.scripts.traced import Traced, split
 
 MOST_TEXT = 100_000
 MOST_ITEMS = 5_000

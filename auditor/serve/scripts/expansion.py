@@ -11,8 +11,8 @@ from fnmatch import fnmatchcase
 
 from tree_sitter import Node
 
-from auditor.serve.state import Binding, Shell
-from auditor.serve.values import (
+from auditor.serve.scripts.state import Binding, Shell
+from auditor.serve.scripts.values import (
     BREAK,
     Choice,
     Piece,

@@ -11,14 +11,14 @@ import msgspec
 
 from auditor.errors import Unreadable
 from auditor.model import Launch, Pin, Skipped
-from auditor.serve import recipe
-from auditor.serve.command import Setting, Word, launch_of
-from auditor.serve.inner import read_inner, restored
-from auditor.serve.masking import Masked, mask
-from auditor.serve.shell import Read
-from auditor.serve.surroundings import ENVIRONMENT, Scope, Surroundings
-from auditor.serve.traced import Traced, split
-from auditor.serve.yamltree import Listing, Mapping, Node, Scalar, YamlFile
+from auditor.serve.scripts import recipe
+from auditor.serve.scripts.command import Setting, Word, launch_of
+from auditor.serve.scripts.inner import read_inner, restored
+from auditor.serve.scripts.masking import Masked, mask
+from auditor.serve.scripts.shell import Read
+from auditor.serve.scripts.surroundings import ENVIRONMENT, Scope, Surroundings
+from auditor.serve.scripts.traced import Traced, split
+from auditor.serve.scripts.yamltree import Listing, Mapping, Node, Scalar, YamlFile
 
 MOST_LAUNCHES = 1000
 MOST_NESTED = 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from auditor.model import Launch
-from auditor.serve.unit import read_makefile, read_unit
+from auditor.serve.scripts.unit import read_makefile, read_unit
 
 
 def shown(launch: Launch) -> list[str]:

@@ -1,0 +1,1 @@
+"""From files, whatever they are, to the commands that start servers."""
