@@ -610,18 +610,18 @@ def _served(
     if not (always or scripts.paths or (around.names and not around.blind)):
         return Served(note=note)
     # Late: an installed package has no scripts, and this is a third of all that is imported.
-    from auditor import serving
+    from auditor.serve import judge
 
-    found = serving.find(scripts, around)
+    found = judge.find(scripts, around)
     if not (always or found.launches):
         missing = ("no start of a server was found",) if scripts.paths else ()
         silent = tuple(found.silent)
         return Served(skipped=tuple(found.skipped), undecided=missing, note=note, silent=silent)
-    trees = serving.read_trees(read, cache, alone=alone)
+    trees = judge.read_trees(read, cache, alone=alone)
     mine = [rule for rule in rules if rule.check not in CHECKS and rule.check != SUPPRESSIONS]
-    where = serving.places(scripts, found, around)
-    findings, checked, unread = serving.judge(mine, found.launches, trees, where)
-    notes = serving.unread_tables(trees) if found.launches else ()
+    where = judge.places(scripts, found, around)
+    findings, checked, unread = judge.judge(mine, found.launches, trees, where)
+    notes = judge.unread_tables(trees) if found.launches else ()
     from auditor.deployment.join import Launches
 
     return Served(
@@ -667,10 +667,10 @@ def _scope(
 def _tables(
     snapshot: Snapshot, sources: Mapping[str, bytes], cache: Path | None
 ) -> tuple[Tables, tuple[Skipped, ...]]:
-    from auditor import serving
+    from auditor.serve import judge
 
-    [tree] = serving.read_trees([(snapshot, sources)], cache, alone=True)
-    return tree.placed_tables(), tuple(serving.unread_tables([tree]))
+    [tree] = judge.read_trees([(snapshot, sources)], cache, alone=True)
+    return tree.placed_tables(), tuple(judge.unread_tables([tree]))
 
 
 class Outcome(msgspec.Struct, frozen=True):

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from auditor.checks.serve_setting import read_json
-from auditor.checks.spellings import Settings, Spellings, constant, settings
 from auditor.deployment.needs import Alternatives, Need, Needs
 from auditor.model import Deployment, Launch, TurnedOn, Variable
+from auditor.serve.checks.setting import read_json
+from auditor.serve.checks.spellings import Settings, Spellings, constant, settings
 from auditor.serve.scripts.places import SMALL, Places
 from auditor.serve.tables.facts import Flag
 from auditor.serve.tables.terms import holds

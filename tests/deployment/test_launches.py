@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auditor.model import Launch, TurnedOn, Variable
-from tests.checks.launches import launch
 from tests.deployment.trees import ARGS, FILES, deployment, needs, tree_of
+from tests.serve.checks.launches import launch
 
 BOTH = tree_of(
     """

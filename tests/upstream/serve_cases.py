@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 
-from tests.checks.parser_tree import AS_JSON, AS_TAGS, WITH_CALLS, chat
+from tests.serve.checks.parser_tree import AS_JSON, AS_TAGS, WITH_CALLS, chat
 
 START = "python -m sglang.launch_server --model-path {} "
 V32 = "examples/chat_template/tool_chat_template_deepseekv32.jinja"

@@ -9,10 +9,10 @@ import functools
 
 import pytest
 
-from auditor import serving
 from auditor.model import Finding
 from auditor.repo.snapshot import Snapshot
 from auditor.rulebook import load
+from auditor.serve import judge
 from auditor.serve.scripts.find import find_in_tree
 from auditor.serve.scripts.places import Places
 from tests.benchmarks.releases import Unavailable, release
@@ -33,18 +33,18 @@ def sources(version: str) -> dict[str, bytes]:
 
 
 @functools.cache
-def tree(version: str, overlay: tuple[tuple[str, str, str], ...] = ()) -> serving.Tree:
+def tree(version: str, overlay: tuple[tuple[str, str, str], ...] = ()) -> judge.Tree:
     files = dict(sources(version))
     for path, old, new in overlay:
         assert old.encode() in files[path]
         files[path] = files[path].replace(old.encode(), new.encode())
     snapshot = Snapshot.from_sources({"sglang/version.py": ""})
-    [made] = serving.read_trees([(snapshot, files)], None, alone=True)
+    [made] = judge.read_trees([(snapshot, files)], None, alone=True)
     return made
 
 
 def judged(
-    held: serving.Tree, script: str, files: dict[str, str], name: str = "serve.sh"
+    held: judge.Tree, script: str, files: dict[str, str], name: str = "serve.sh"
 ) -> list[Finding]:
     given = {path: text.encode() for path, text in {**files, name: script}.items()}
     found = find_in_tree(tuple(given), given.get, lambda path, data: False)
@@ -54,7 +54,7 @@ def judged(
         return given.get(path) or held.sources.get(path)
 
     places = Places((), read, names=tuple(given))
-    findings, _, unread = serving.judge(RULES, found.launches, [held], places)
+    findings, _, unread = judge.judge(RULES, found.launches, [held], places)
     assert not unread
     return findings
 

@@ -6,7 +6,7 @@ import pytest
 
 from auditor.serve.scripts import template as module
 from auditor.serve.scripts.template import NAME, VALUE, Templates, as_loaded
-from tests.checks.parser_tree import AS_JSON, PLAIN, WITH_CALLS
+from tests.serve.checks.parser_tree import AS_JSON, PLAIN, WITH_CALLS
 
 
 @pytest.fixture

@@ -7,8 +7,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 
-from auditor.checks.serving import ServeView
-from auditor.checks.spellings import (
+from auditor.model import Argument, Evidence, Hit, Launch
+from auditor.rulebook import Param
+from auditor.serve.checks.seen import ServeView
+from auditor.serve.checks.spellings import (
     Scene,
     Use,
     bare_type,
@@ -24,8 +26,6 @@ from auditor.checks.spellings import (
     shown,
     value_of,
 )
-from auditor.model import Argument, Evidence, Hit, Launch
-from auditor.rulebook import Param
 from auditor.serve.tables.facts import Flag
 
 _MOST_CHOICES = 12

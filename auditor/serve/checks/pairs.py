@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from auditor.checks.serving import ServeView
-from auditor.checks.spellings import (
+from auditor.model import Confidence, Evidence, Hit, Launch, Reach
+from auditor.rulebook import Param
+from auditor.serve.checks.seen import ServeView
+from auditor.serve.checks.spellings import (
     Setting,
     Settings,
     Spellings,
@@ -22,8 +24,6 @@ from auditor.checks.spellings import (
     place,
     settings,
 )
-from auditor.model import Confidence, Evidence, Hit, Launch, Reach
-from auditor.rulebook import Param
 from auditor.serve.tables.facts import Flag
 
 _UNSET = ("", "None")

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from auditor.checks.serve_renderings import skipped
-from tests.checks.parser_tree import (
+from auditor.serve.checks.renderings import skipped
+from tests.serve.checks.parser_tree import (
     AS_CODE,
     AS_JSON,
     AS_TAGS,

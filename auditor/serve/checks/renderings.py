@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from auditor.checks import serve_wire
-from auditor.checks.serve_setting import AUTO, Setting, Template, listed, make_hit, shown
-from auditor.checks.serving import ServeView
 from auditor.errors import UsageProblem
 from auditor.model import Argument, Evidence, Hit, Skipped
 from auditor.rulebook import Param
+from auditor.serve.checks import wire
+from auditor.serve.checks.seen import ServeView
+from auditor.serve.checks.setting import AUTO, Setting, Template, listed, make_hit, shown
 from auditor.serve.tables.facts import ToolParser
 
 Shape = Callable[[Setting, ServeView, Mapping[str, Param]], Iterator[Hit]]
@@ -43,9 +43,9 @@ def skipped(view: ServeView) -> tuple[Skipped, ...]:
     return tuple(found[path] for path in sorted(found))
 
 
-def verdict_of(tool: ToolParser, template: Template, view: ServeView) -> serve_wire.Verdict:
+def verdict_of(tool: ToolParser, template: Template, view: ServeView) -> wire.Verdict:
     """Whether a parser of the audited tree sees the calls that a template writes."""
-    return serve_wire.judge(tool, template.facts, view.wire)
+    return wire.judge(tool, template.facts, view.wire)
 
 
 def starts(tool: ToolParser) -> str:
@@ -59,11 +59,11 @@ def _markers(setting: Setting, view: ServeView, params: Mapping[str, Param]) -> 
     if argument is None or tool is None or template is None or setting.encoder is not None:
         return
     verdict = verdict_of(tool, template, view)
-    if verdict.kind not in serve_wire.FAULTS:
+    if verdict.kind not in wire.FAULTS:
         return
     facts = template.facts
-    seers = [n for n in serve_wire.seers(facts, view.wire) if n != tool.name]
-    written = shown(serve_wire.opening(facts.call).strip()) if facts.call else "other markers"
+    seers = [n for n in wire.seers(facts, view.wire) if n != tool.name]
+    written = shown(wire.opening(facts.call).strip()) if facts.call else "other markers"
     if verdict.kind == "unseen":
         why = f"begins a call at {starts(tool)}, which is not in it"
     elif verdict.kind == "misread":

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from auditor.checks.serving import OtherTree, ServeView
 from auditor.errors import UsageProblem
 from auditor.model import (
     Argument,
@@ -24,6 +23,7 @@ from auditor.model import (
     Symbol,
 )
 from auditor.rulebook import Param
+from auditor.serve.checks.seen import OtherTree, ServeView
 from auditor.serve.tables.facts import Flag
 from auditor.serve.tables.flags import resolve
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.checks.launches import hits, launch, lines
+from tests.serve.checks.launches import hits, launch, lines
 
 PREFILL = "--model-path m --disaggregation-mode prefill "
 DECODE = "--model-path m --disaggregation-mode decode "

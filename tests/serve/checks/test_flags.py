@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tests.checks.launches import FLAGS, TABLES, flag, hits, launch, lines, other, switch
+from tests.serve.checks.launches import FLAGS, TABLES, flag, hits, launch, lines, other, switch
 
 
 def test_a_flag_with_underscores_is_told_its_dashes() -> None:

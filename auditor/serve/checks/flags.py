@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from auditor.checks.serving import OtherTree, ServeView
-from auditor.checks.spellings import (
+from auditor.model import Argument, Confidence, Evidence, Hit, Rewrite
+from auditor.rulebook import Param
+from auditor.serve.checks.seen import OtherTree, ServeView
+from auditor.serve.checks.spellings import (
     Meaning,
     Scene,
     Use,
@@ -20,8 +22,6 @@ from auditor.checks.spellings import (
     once,
     respelled,
 )
-from auditor.model import Argument, Confidence, Evidence, Hit, Rewrite
-from auditor.rulebook import Param
 from auditor.serve.tables.facts import Flag
 
 

@@ -6,15 +6,7 @@ import msgspec
 import pytest
 
 from auditor.serve.tables.facts import EnvironmentName, ToolParser
-from tests.checks.launches import (
-    TABLES,
-    hits,
-    launch,
-    lines,
-    other,
-    pin,
-    variable,
-)
+from tests.serve.checks.launches import TABLES, hits, launch, lines, other, pin, variable
 
 
 @pytest.mark.parametrize(

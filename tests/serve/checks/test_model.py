@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from auditor.serve.tables.facts import PathMatcher
-from tests.checks.parser_tree import AS_JSON, EARLY, MATCHERS, MODERN, hits, serve, view
+from tests.serve.checks.parser_tree import AS_JSON, EARLY, MATCHERS, MODERN, hits, serve, view
 
 QUANTIZATION = {
     "kinds": ["fp4", "fp8", "awq", "gptq"],

@@ -3,10 +3,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from auditor.checks.serving import OtherTree
 from auditor.model import Argument
+from auditor.serve.checks.seen import OtherTree
 from auditor.serve.tables.facts import Flag
-from tests.checks.parser_tree import (
+from tests.serve.checks.parser_tree import (
     AS_JSON,
     EARLY,
     MODERN,

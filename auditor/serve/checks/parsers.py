@@ -6,20 +6,12 @@ import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from auditor.checks.serve_renderings import starts
-from auditor.checks.serve_setting import (
-    AUTO,
-    Setting,
-    Template,
-    listed,
-    make_hit,
-    plain,
-    shown,
-)
-from auditor.checks.serving import ServeView
 from auditor.errors import UsageProblem
 from auditor.model import Argument, Evidence, Hit, Rewrite
 from auditor.rulebook import Param
+from auditor.serve.checks.renderings import starts
+from auditor.serve.checks.seen import ServeView
+from auditor.serve.checks.setting import AUTO, Setting, Template, listed, make_hit, plain, shown
 from auditor.serve.tables.facts import ReasoningParser, Tables, ToolParser
 
 _KINDS = {"tool_call_parser": "tool-call", "reasoning_parser": "reasoning"}

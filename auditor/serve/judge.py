@@ -10,14 +10,14 @@ from typing import Any
 import msgspec
 
 from auditor.beside import Beside
-from auditor.checks import serve_renderings
-from auditor.checks.serve_checks import SERVE_CHECKS
-from auditor.checks.serving import OtherTree, ServeView
 from auditor.errors import UsageProblem
 from auditor.model import Checked, Finding, Hit, Launch, Side, Skipped
 from auditor.repo.scripts import Scripts, Surroundings
 from auditor.repo.snapshot import Snapshot
 from auditor.rulebook import Rule
+from auditor.serve.checks import renderings
+from auditor.serve.checks.seen import OtherTree, ServeView
+from auditor.serve.checks.table import SERVE_CHECKS
 from auditor.serve.scripts.find import NO_SUCH, Found, find_in_tree, find_named
 from auditor.serve.scripts.places import Places
 from auditor.serve.tables.facts import Tables
@@ -131,7 +131,7 @@ def judge(
     view = ServeView(tuple(launches), fork.tables, compared, where)
     hits = [(r, hit) for r in rules for hit in SERVE_CHECKS[r.check](r.params, view)]
     origins = _Origins(hits, view, fork)
-    unread = serve_renderings.skipped(view)
+    unread = renderings.skipped(view)
     view.templates.close()
     by_side = {tree.side: tree for tree in reversed(trees)}
 

@@ -8,10 +8,18 @@ from collections.abc import Callable, Iterator, Mapping
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from auditor.checks.serving import ServeView
-from auditor.checks.spellings import Spellings, chosen, listed, listed_words, once, place, shown
 from auditor.model import Argument, Evidence, Hit, Pin
 from auditor.rulebook import Param
+from auditor.serve.checks.seen import ServeView
+from auditor.serve.checks.spellings import (
+    Spellings,
+    chosen,
+    listed,
+    listed_words,
+    once,
+    place,
+    shown,
+)
 from auditor.serve.tables.facts import ReasoningParser, Tables, ToolParser
 
 _MOST_EVIDENCE = 12

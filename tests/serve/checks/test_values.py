@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tests.checks.launches import flag, hits, launch, lines, other
+from tests.serve.checks.launches import flag, hits, launch, lines, other
 
 
 @pytest.mark.parametrize(

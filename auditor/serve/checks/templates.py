@@ -5,9 +5,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterator, Mapping
 
-from auditor.checks import serve_wire
-from auditor.checks.serve_renderings import starts, verdict_of
-from auditor.checks.serve_setting import (
+from auditor.errors import UsageProblem
+from auditor.model import Argument, Evidence, Hit
+from auditor.rulebook import Param
+from auditor.serve.checks import wire
+from auditor.serve.checks.renderings import starts, verdict_of
+from auditor.serve.checks.seen import ServeView
+from auditor.serve.checks.setting import (
     AUTO,
     Setting,
     basename,
@@ -17,10 +21,6 @@ from auditor.checks.serve_setting import (
     plain,
     shown,
 )
-from auditor.checks.serving import ServeView
-from auditor.errors import UsageProblem
-from auditor.model import Argument, Evidence, Hit
-from auditor.rulebook import Param
 from auditor.serve.scripts.places import TEMPLATES_OF_TREE
 from auditor.serve.tables.facts import Encoder
 
@@ -86,7 +86,7 @@ def _under_auto(setting: Setting, view: ServeView, row: Encoder) -> tuple[str, l
     lead = "It turns into a real break under --tool-call-parser auto, which goes by this file"
     if template is None:
         return f"{lead} (not found here) and no longer by the name {tool.name}", []
-    choice = serve_wire.pick(view.tables.auto_rules, "tool", template.text)
+    choice = wire.pick(view.tables.auto_rules, "tool", template.text)
     picked = choice.rule
     if picked is None:
         may = sorted({rule.parser for rule in choice.open})
@@ -97,7 +97,7 @@ def _under_auto(setting: Setting, view: ServeView, row: Encoder) -> tuple[str, l
     taken = next((p for p in view.tables.tool_parsers if p.name == picked.parser), None)
     if taken is None or taken.name == tool.name:
         return "", []
-    thinking = serve_wire.pick(view.tables.auto_rules, "reasoning", template.text).rule
+    thinking = wire.pick(view.tables.auto_rules, "reasoning", template.text).rule
     also = f" and the reasoning parser {thinking.parser}" if thinking else ""
     note = (
         f"{lead}: it would pick {taken.name}{also}, and with it calls of the model, which was "
@@ -299,11 +299,11 @@ def _auto(setting: Setting, view: ServeView) -> Iterator[Hit]:
     template = setting.template
     if template is None or setting.encoder is not None or not template.facts.call:
         return
-    picked = serve_wire.pick(view.tables.auto_rules, "tool", template.text)
+    picked = wire.pick(view.tables.auto_rules, "tool", template.text)
     call = template.facts.call
-    seers = serve_wire.seers(template.facts, view.wire)
+    seers = wire.seers(template.facts, view.wire)
     fix = f"name the parser: {listed(seers, 'or')}" if seers else "name the parser"
-    written = shown(serve_wire.opening(call).strip())
+    written = shown(wire.opening(call).strip())
     line = Evidence(template.path, 1, "", f"writes a call as {written}")
     if picked.rule is None:
         yield from _auto_nothing(setting, view, argument, picked, line, fix)
@@ -313,7 +313,7 @@ def _auto(setting: Setting, view: ServeView) -> Iterator[Hit]:
     if row is None or row.run_time or not row.starts:
         return
     verdict = verdict_of(row, template, view)
-    if verdict.kind not in serve_wire.FAULTS:
+    if verdict.kind not in wire.FAULTS:
         return
     why = f"expects {starts(row)}"
     if verdict.kind == "misread":
@@ -337,7 +337,7 @@ def _auto_nothing(
     setting: Setting,
     view: ServeView,
     argument: Argument,
-    picked: serve_wire.Pick,
+    picked: wire.Pick,
     line: Evidence,
     fix: str,
 ) -> Iterator[Hit]:

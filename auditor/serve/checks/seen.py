@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from auditor.checks.serve_setting import Setting, settings
-from auditor.checks.serve_wire import Wire
 from auditor.model import Hit, Launch, Side
 from auditor.rulebook import Param
+from auditor.serve.checks.setting import Setting, settings
+from auditor.serve.checks.wire import Wire
 from auditor.serve.scripts.places import Places
 from auditor.serve.scripts.template import Templates
 from auditor.serve.tables.facts import Tables

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from auditor.checks.serving import ServeView
+from auditor.serve.checks.seen import ServeView
 from auditor.serve.scripts.places import Places
-from tests.checks.parser_tree import (
+from tests.serve.checks.parser_tree import (
     AS_CODE,
     AS_JSON,
     BARE,
@@ -17,7 +17,7 @@ from tests.checks.parser_tree import (
     serve,
     view,
 )
-from tests.checks.test_serve_parsers import SEED
+from tests.serve.checks.test_parsers import SEED
 
 OWN = "--chat-template own.jinja"
 V4_CLASS = "sglang/srt/function_call/deepseekv4detector.py"

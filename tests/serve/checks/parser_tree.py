@@ -11,10 +11,10 @@ from typing import Literal
 
 import msgspec
 
-from auditor.checks.serve_checks import SERVE_CHECKS
-from auditor.checks.serving import OtherTree, ServeView
 from auditor.model import Argument, Hit, Launch
 from auditor.rulebook import CheckName
+from auditor.serve.checks.seen import OtherTree, ServeView
+from auditor.serve.checks.table import SERVE_CHECKS
 from auditor.serve.scripts.places import Places
 from auditor.serve.scripts.template import Templates
 from auditor.serve.tables.facts import (

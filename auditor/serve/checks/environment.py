@@ -6,8 +6,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from auditor.checks.serving import OtherTree, ServeView
-from auditor.checks.spellings import (
+from auditor.model import Confidence, Evidence, Hit, Rewrite, Side, Variable
+from auditor.rulebook import Param, words
+from auditor.serve.checks.seen import OtherTree, ServeView
+from auditor.serve.checks.spellings import (
     Guesses,
     Spellings,
     chosen,
@@ -17,8 +19,6 @@ from auditor.checks.spellings import (
     place,
     reach,
 )
-from auditor.model import Confidence, Evidence, Hit, Rewrite, Side, Variable
-from auditor.rulebook import Param, words
 from auditor.serve.tables.facts import EnvironmentName
 
 _OURS = ("SGLANG_", "SGL_")

@@ -7,7 +7,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from auditor.checks.serve_setting import (
+from auditor.errors import UsageProblem
+from auditor.model import Evidence, Hit
+from auditor.rulebook import Param
+from auditor.serve.checks.seen import ServeView
+from auditor.serve.checks.setting import (
     AUTO,
     Model,
     Setting,
@@ -18,11 +22,7 @@ from auditor.checks.serve_setting import (
     shown,
     vocabulary,
 )
-from auditor.checks.serve_wire import seers
-from auditor.checks.serving import ServeView
-from auditor.errors import UsageProblem
-from auditor.model import Evidence, Hit
-from auditor.rulebook import Param
+from auditor.serve.checks.wire import seers
 from auditor.serve.tables.facts import Encoder, ToolParser
 
 Shape = Callable[[Setting, ServeView, Mapping[str, Param]], Iterator[Hit]]

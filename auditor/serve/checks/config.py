@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from auditor.checks.serving import ServeView
-from auditor.checks.spellings import (
+from auditor.model import Argument, Evidence, Hit
+from auditor.rulebook import Param
+from auditor.serve.checks.seen import ServeView
+from auditor.serve.checks.spellings import (
     Spellings,
     chosen,
     declared,
@@ -16,8 +18,6 @@ from auditor.checks.spellings import (
     place,
     reach,
 )
-from auditor.model import Argument, Evidence, Hit
-from auditor.rulebook import Param
 from auditor.serve.tables.facts import Flag
 
 

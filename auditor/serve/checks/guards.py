@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from auditor.checks.serving import ServeView
-from auditor.checks.spellings import (
+from auditor.model import Evidence, Hit
+from auditor.rulebook import Param
+from auditor.serve.checks.seen import ServeView
+from auditor.serve.checks.spellings import (
     Setting,
     Settings,
     Spellings,
@@ -16,8 +18,6 @@ from auditor.checks.spellings import (
     place,
     settings,
 )
-from auditor.model import Evidence, Hit
-from auditor.rulebook import Param
 from auditor.serve.tables.facts import Guard, Term
 
 _LEAST_EXPLICIT = 2

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from auditor import rulebook
-from auditor.checks.serve_checks import SERVE_CHECKS
-from auditor.checks.serving import OtherTree, ServeView
 from auditor.model import Argument, Hit, Launch, Pin, Side, Variable
+from auditor.serve.checks.seen import OtherTree, ServeView
+from auditor.serve.checks.table import SERVE_CHECKS
 from auditor.serve.scripts.places import Places
 from auditor.serve.tables.facts import EnvironmentName, Flag, Guard, Tables, Term
 

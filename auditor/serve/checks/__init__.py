@@ -1,0 +1,1 @@
+"""Launches held against the tree that they start: a module for each subject of rules."""
