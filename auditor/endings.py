@@ -11,6 +11,7 @@ import msgspec
 from packaging.version import Version
 
 from auditor.checks import CHECKS
+from auditor.checks.sides import Sides, unmarked
 from auditor.model import Finding, Hit, Lifetime, Repair
 from auditor.repo.git import GitError, Repository
 from auditor.repo.lineage import blobs_of, contents_of, holders, release_tags, touching
@@ -21,7 +22,6 @@ from auditor.source.facts import FunctionFacts, ModuleFacts, dotted
 from auditor.source.index import module_name
 from auditor.source.results import ResultStore, content_key
 from auditor.source.store import FactStore
-from auditor.views import Sides, unmarked
 
 _MOST_RELEASES = 40
 """Newer releases that a finding is looked for in."""

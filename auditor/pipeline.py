@@ -14,6 +14,7 @@ import msgspec
 from auditor import __version__, acceptance, endings, excerpts, later, timeline
 from auditor.beside import Beside
 from auditor.checks import CHECKS
+from auditor.checks.sides import Sides
 from auditor.checks.view import Norm, View
 from auditor.deployment.kept import conditions
 from auditor.deployment.needs import Needs, Place
@@ -61,7 +62,6 @@ from auditor.triage import baseline as baselines
 from auditor.triage import ignores
 from auditor.triage.findings import blame, hidden_counts, triage
 from auditor.triage.suppress import CHECK as SUPPRESSIONS
-from auditor.views import Sides
 from auditor.witnesses import Witnesses, defects
 
 if TYPE_CHECKING:

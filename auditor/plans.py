@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from auditor.checks import CHECKS
+from auditor.checks.sides import Sides
 from auditor.errors import Unreadable
 from auditor.fix.engine import Plan
 from auditor.fix.scripts import elsewhere, respelling
@@ -20,7 +21,6 @@ from auditor.repo.files import DiskFiles
 from auditor.repo.snapshot import Snapshot
 from auditor.rulebook import Rulebook
 from auditor.source.store import FactStore
-from auditor.views import Sides
 
 if TYPE_CHECKING:
     from auditor.fix.gates import Gates

@@ -11,6 +11,7 @@ import msgspec
 
 from auditor.beside import Beside
 from auditor.checks import CHECKS
+from auditor.checks.sides import Sides, unmarked
 from auditor.model import (
     CONFIDENCES,
     Confidence,
@@ -27,7 +28,6 @@ from auditor.rulebook import Rule, Rulebook
 from auditor.source.results import ResultStore, content_key
 from auditor.source.store import FactStore
 from auditor.triage.findings import Blame, triage
-from auditor.views import Sides, unmarked
 
 _KEPT = 400
 """Results of the history kept, two a release."""

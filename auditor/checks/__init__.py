@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from auditor.checks import sibling_gates
+from auditor.checks import gates
 from auditor.checks.view import View
 from auditor.model import Checked, Hit
 from auditor.rulebook import CheckName, Param
@@ -27,5 +27,5 @@ class Check:
 
 
 CHECKS: dict[CheckName, Check] = {
-    "sibling-gates": Check(sibling_gates.learn, sibling_gates.judge, sibling_gates.survey),
+    "sibling-gates": Check(gates.learn, gates.judge, gates.survey),
 }

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from auditor.checks.sides import Sides, unmarked
 from auditor.gates import flow
 from auditor.gates.grounds import Grounds
 from auditor.model import Report
@@ -19,7 +20,6 @@ from auditor.pipeline import AuditRequest, run
 from auditor.repo.snapshot import open_fork, open_reference
 from auditor.rulebook import load
 from auditor.source.store import FactStore
-from auditor.views import Sides, unmarked
 
 POOLS = """\
 {imports}
