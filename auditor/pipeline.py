@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from auditor import __version__, acceptance, endings, excerpts, later, timeline
+from auditor import __version__, acceptance, excerpts
 from auditor.beside import Beside
 from auditor.checks import CHECKS
 from auditor.checks.sides import Sides
@@ -39,6 +39,7 @@ from auditor.model import (
     Timeline,
 )
 from auditor.newcallers import pointed
+from auditor.releases import endings, later, timeline
 from auditor.repo import changes as changes_of
 from auditor.repo import history as history_of
 from auditor.repo import lineage

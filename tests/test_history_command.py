@@ -309,7 +309,7 @@ def test_a_row_once_judged_is_told_unread_and_a_changed_tree_is_judged_anew(
         raise AssertionError("a tree was read")
 
     with monkeypatch.context() as patch:
-        patch.setattr("auditor.timeline.Sides", refuse)
+        patch.setattr("auditor.releases.timeline.Sides", refuse)
         assert history(tmp_path, *refs, cache=tmp_path / "kept").lifetimes == first.lifetimes
     changed = tmp_path / "r1" / POOL
     before = changed.stat()

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import msgspec
 from packaging.version import Version
 
-from auditor.endings import Endings, Whole, pairs, texts_of
 from auditor.errors import UsageProblem
 from auditor.model import Finding, Hit
+from auditor.releases.endings import Endings, Whole, pairs, texts_of
 from auditor.repo.git import GitError
 from auditor.repo.lineage import release_tags
 from auditor.repo.references import RELEASE_PREFIX, release_of
