@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from auditor.config import Settings
     from auditor.formats.text import Screen
     from auditor.model import Report
-    from auditor.pipeline import AuditRequest, Workings
     from auditor.rulebook import Rule
+    from auditor.runs.audit import AuditRequest, Workings
     from auditor.serve.tables.facts import Tables
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -272,7 +272,7 @@ def serve_scripts(
     """
     import msgspec
 
-    from auditor.pipeline import Workings, run_serve
+    from auditor.runs.audit import Workings, run_serve
 
     settings = _settings(context)
     if paths:
@@ -337,7 +337,7 @@ def _baseline(context: click.Context, file: Path, prune: bool) -> int:
 
     from auditor import rulebook
     from auditor.formats.verdict import decide
-    from auditor.pipeline import run
+    from auditor.runs.audit import run
     from auditor.triage import baseline as baselines
 
     there = prune or os.path.lexists(file)
@@ -401,7 +401,7 @@ def history_of_findings(context: click.Context, /, **_: object) -> int:
     import msgspec
 
     from auditor.formats import timeline as pages
-    from auditor.pipeline import run_history
+    from auditor.runs.audit import run_history
 
     settings = _settings(context)
     said = settings.configuration
@@ -447,7 +447,7 @@ def fix_findings(
     """
     from auditor.fix.patch import patch
     from auditor.formats.fixes import page
-    from auditor.repair import repair
+    from auditor.runs.fix import repair
 
     settings = _settings(context)
     with console.Progress(settings) as progress:
@@ -502,7 +502,7 @@ def drift_report(
     from auditor.formats import drift as pages
     from auditor.formats.drift_words import Standing
     from auditor.formats.verdict import decide
-    from auditor.pipeline import run_drift
+    from auditor.runs.audit import run_drift
 
     settings = _settings(context)
     outputs = outputs_of(forms, names=pages.NAMES)
@@ -610,7 +610,7 @@ def _audit(settings: Settings, command: str = "audit") -> int:
 
     ``command`` is what the report tells to type for more.
     """
-    from auditor.pipeline import Workings, run
+    from auditor.runs.audit import Workings, run
 
     with console.Progress(settings) as progress:
         request, workings = _request(settings), Workings()
@@ -629,14 +629,14 @@ def _with_proposals(
     """The report with the edits that SARIF shows, where that was asked for."""
     if all(output.format != "sarif" for output in settings.outputs):
         return report
-    from auditor.proposals import proposed
+    from auditor.runs.proposals import proposed
 
     return proposed(request, report, workings, progress)
 
 
 def _request(settings: Settings) -> AuditRequest:
-    from auditor.pipeline import AuditRequest
     from auditor.repo.scripts import Scripts
+    from auditor.runs.audit import AuditRequest
 
     return AuditRequest(
         root=settings.root,

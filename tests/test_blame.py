@@ -12,7 +12,7 @@ from scenarios.pools import POOL, READERS, pool
 
 from auditor.formats.verdict import decide
 from auditor.model import Finding, Report
-from auditor.pipeline import AuditRequest, audit_sources, run
+from auditor.runs.audit import AuditRequest, audit_sources, run
 
 Make = Callable[..., TinyRepository]
 

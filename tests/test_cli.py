@@ -16,10 +16,11 @@ import pytest
 from formats.sample import finding, full_report, report
 
 import auditor
-from auditor import cli, config, console, formats, model, pipeline
+from auditor import cli, config, console, formats, model
 from auditor.errors import UsageProblem
 from auditor.formats.json import load
 from auditor.model import Report, Skipped
+from auditor.runs import audit as pipeline
 
 ROOT = Path(auditor.__file__).parents[1]
 

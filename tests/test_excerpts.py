@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor import excerpts
 from auditor.model import Excerpt, Report
-from auditor.pipeline import audit_sources
+from auditor.runs import excerpts
+from auditor.runs.audit import audit_sources
 
 HEAD = """\
 import torch

@@ -13,7 +13,7 @@ from scenarios.pools import POOL, READERS, pool
 from auditor.cli import main
 from auditor.errors import UsageProblem
 from auditor.model import Finding, Lifetime, Timeline
-from auditor.pipeline import AuditRequest, run, run_history
+from auditor.runs.audit import AuditRequest, run, run_history
 
 PATH = f"python/{POOL}"
 MOVED = "python/sglang/srt/elsewhere/rows.py"

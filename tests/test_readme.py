@@ -14,8 +14,8 @@ import pytest
 from auditor.cli import cli, main
 from auditor.config import settle
 from auditor.demo import Demo, build
-from auditor.pipeline import audit_sources
 from auditor.rulebook import load
+from auditor.runs.audit import audit_sources
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()

@@ -18,7 +18,7 @@ Lines = frozenset[tuple[str, int, str]]
 
 
 def reported(example: Example, book: Rulebook = BOOK) -> Lines:
-    from auditor.pipeline import audit_sources
+    from auditor.runs.audit import audit_sources
 
     fork, target = example.side(example.fork), example.side(example.target)
     assert fork is not None

@@ -12,8 +12,8 @@ from conftest import TinyRepository
 from auditor import cli, rulebook
 from auditor.errors import UsageProblem
 from auditor.model import Report
-from auditor.pipeline import AuditRequest, run, run_serve
 from auditor.repo.scripts import Scripts
+from auditor.runs.audit import AuditRequest, run, run_serve
 
 Make = Callable[[Mapping[str, str | bytes]], TinyRepository]
 

@@ -24,9 +24,9 @@ from pathlib import Path
 from msgspec import structs
 from tabulate import tabulate
 
-from auditor.pipeline import AuditRequest
-from auditor.repair import Repair, repair
 from auditor.rulebook import load
+from auditor.runs.audit import AuditRequest
+from auditor.runs.fix import Repair, repair
 from tests.benchmarks.gated import GatedReader, find_gates, read_tree
 from tests.benchmarks.mutants import Mutation
 from tests.benchmarks.mutate import SETUPS, Copy, edits

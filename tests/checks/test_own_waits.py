@@ -9,8 +9,8 @@ import pytest
 from auditor.formats import render
 from auditor.formats.text import Screen
 from auditor.formats.verdict import decide
-from auditor.pipeline import audit_sources
 from auditor.rulebook import load
+from auditor.runs.audit import audit_sources
 
 HEAD = """\
 import torch

@@ -7,8 +7,8 @@ import ast
 import pytest
 
 from auditor.model import Evidence
-from auditor.pipeline import audit_sources
 from auditor.rulebook import load
+from auditor.runs.audit import audit_sources
 
 SYNC = [rule for rule in load().rules if rule.category == "sync"]
 

@@ -7,7 +7,7 @@ from scenarios.pools import POOL as POOL_FILE
 from scenarios.pools import READERS, pool
 
 from auditor.drift import fixes
-from auditor.pipeline import AuditRequest, run_drift
+from auditor.runs.audit import AuditRequest, run_drift
 from tests.drift.histories import FIXED, FORKED, POOL, History
 
 PATH = f"python/{POOL_FILE}"

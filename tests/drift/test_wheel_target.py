@@ -6,7 +6,7 @@ import zipfile
 
 import pytest
 
-from auditor.pipeline import AuditRequest, run_drift
+from auditor.runs.audit import AuditRequest, run_drift
 from tests.drift.histories import FIXED, FORKED, OTHER, OTHER_BASE, POOL, History
 
 VERSION = {"sglang/_version.py": "version = '0.5.10'\n"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from auditor.demo import build
-from auditor.pipeline import AuditRequest, run
-from auditor.repair import repair
+from auditor.runs.audit import AuditRequest, run
+from auditor.runs.fix import repair
 
 WITHOUT_AN_EDIT = {"gate-bypassed", "template-never-rendered"}
 

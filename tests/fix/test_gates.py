@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from auditor.pipeline import audit_sources
+from auditor.runs.audit import audit_sources
 
 from .trees import HEAD, POOL, fix, fixed, method
 

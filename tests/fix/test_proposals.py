@@ -10,14 +10,14 @@ from urllib.parse import unquote
 
 import pytest
 
-from auditor import proposals
 from auditor.cli import main
 from auditor.fix.text import Source
 from auditor.model import Report
-from auditor.pipeline import AuditRequest, Workings, run
-from auditor.proposals import proposed
 from auditor.repo.scripts import Scripts
 from auditor.rulebook import load
+from auditor.runs import proposals
+from auditor.runs.audit import AuditRequest, Workings, run
+from auditor.runs.proposals import proposed
 
 from .trees import HEAD, POOL, method, write
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from auditor.pipeline import AuditRequest
-from auditor.repair import repair
 from auditor.repo.scripts import Scripts
 from auditor.rulebook import load
+from auditor.runs.audit import AuditRequest
+from auditor.runs.fix import repair
 
 from .trees import fix, write
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from auditor.model import Confidence
-from auditor.pipeline import AuditRequest
-from auditor.repair import Repair, repair
 from auditor.repo.scripts import Scripts
+from auditor.runs.audit import AuditRequest
+from auditor.runs.fix import Repair, repair
 
 POOL = "sglang/srt/mem_cache/pool.py"
 Files = Mapping[str, str | bytes]

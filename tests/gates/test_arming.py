@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from auditor.gates.readings import Readings
-from auditor.pipeline import audit_sources
 from auditor.rulebook import load
+from auditor.runs.audit import audit_sources
 from auditor.source.extract import extract
 from auditor.source.index import SourceIndex
 from auditor.source.scout import Scouted

@@ -16,9 +16,9 @@ from auditor.checks.sides import Sides, unmarked
 from auditor.gates import flow
 from auditor.gates.grounds import Grounds
 from auditor.model import Report
-from auditor.pipeline import AuditRequest, run
 from auditor.repo.snapshot import open_fork, open_reference
 from auditor.rulebook import load
+from auditor.runs.audit import AuditRequest, run
 from auditor.source.store import FactStore
 
 POOLS = """\

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from auditor.pipeline import audit_sources
+from auditor.runs.audit import audit_sources
 
 from .paths import Block, Stmt, blocks, reads_early, render
 

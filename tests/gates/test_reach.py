@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from auditor.model import Finding
-from auditor.pipeline import audit_sources
+from auditor.runs.audit import audit_sources
 
 PATH = "sglang/srt/pools.py"
 

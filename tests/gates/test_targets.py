@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from auditor.model import Finding
-from auditor.pipeline import audit_sources
+from auditor.runs.audit import audit_sources
 
 POOLS, MODEL = "sglang/srt/pools.py", "sglang/srt/models/model.py"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from auditor.pipeline import audit_sources
+from auditor.runs.audit import audit_sources
 
 POOL = """
 import torch

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from auditor.model import Finding, Report
-from auditor.pipeline import audit_sources
+from auditor.runs.audit import audit_sources
 
 from .pools import POOL, READERS, pool
 

@@ -10,8 +10,8 @@ from scenarios.pools import POOL, READERS, pool
 from auditor import rulebook
 from auditor.errors import UsageProblem
 from auditor.model import BaselineEntry
-from auditor.pipeline import audit_sources, chosen
 from auditor.rulebook import Rulebook
+from auditor.runs.audit import audit_sources, chosen
 from auditor.triage.baseline import match
 
 PAGE = """\

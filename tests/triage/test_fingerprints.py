@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scenarios.pools import READERS, pool
 
 from auditor.model import Finding, Hit, Location, Symbol
-from auditor.pipeline import audit_sources
+from auditor.runs.audit import audit_sources
 from auditor.triage.findings import family, fingerprints
 
 FOLDER = "sglang/srt/mem_cache"

@@ -9,7 +9,7 @@ from scenarios.pools import POOL, READERS, pool
 
 from auditor import rulebook
 from auditor.model import Comment, Finding, Report
-from auditor.pipeline import audit_sources
+from auditor.runs.audit import audit_sources
 from auditor.triage import suppress
 from auditor.triage.ignores import Ignore
 

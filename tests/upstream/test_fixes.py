@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from auditor.cli import main
-from auditor.pipeline import AuditRequest, run
+from auditor.runs.audit import AuditRequest, run
 from tests.benchmarks.releases import Unavailable, release
 
 pytestmark = pytest.mark.upstream

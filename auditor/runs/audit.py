@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from auditor import __version__, acceptance, excerpts
+from auditor import __version__
 from auditor.beside import Beside
 from auditor.checks import CHECKS
 from auditor.checks.sides import Sides
@@ -38,7 +38,6 @@ from auditor.model import (
     Symbol,
     Timeline,
 )
-from auditor.newcallers import pointed
 from auditor.releases import endings, later, timeline
 from auditor.repo import changes as changes_of
 from auditor.repo import history as history_of
@@ -57,13 +56,15 @@ from auditor.repo.snapshot import (
 )
 from auditor.rulebook import CheckName, Rule, Rulebook
 from auditor.rulebook import load as load_rules
+from auditor.runs import acceptance, excerpts
+from auditor.runs.newcallers import pointed
+from auditor.runs.witnesses import Witnesses, defects
 from auditor.source.results import ResultStore, content_key
 from auditor.source.store import FactStore
 from auditor.triage import baseline as baselines
 from auditor.triage import ignores
 from auditor.triage.findings import blame, hidden_counts, triage
 from auditor.triage.suppress import CHECK as SUPPRESSIONS
-from auditor.witnesses import Witnesses, defects
 
 if TYPE_CHECKING:
     from auditor.deployment.join import Launches

@@ -16,10 +16,10 @@ from auditor.fix.engine import Plan
 from auditor.fix.scripts import elsewhere, respelling
 from auditor.fix.text import Source, Unfit
 from auditor.model import Applicability, Finding
-from auditor.pipeline import AuditRequest, Workings, opened
 from auditor.repo.files import DiskFiles
 from auditor.repo.snapshot import Snapshot
 from auditor.rulebook import Rulebook
+from auditor.runs.audit import AuditRequest, Workings, opened
 from auditor.source.store import FactStore
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from auditor.checks.view import Norm, View
 from auditor.gates.values import Place
 from auditor.model import CONFIDENCES, Evidence, Hit, Location, Symbol
 from auditor.rulebook import CheckName, Rule
+from auditor.runs.witnesses import Witnesses, texts
 from auditor.triage.findings import Blame
-from auditor.witnesses import Witnesses, texts
 
 Judged = tuple[Rule, Hit, Blame]
 

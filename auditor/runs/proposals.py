@@ -14,10 +14,10 @@ from auditor.fix.engine import Plan
 from auditor.fix.text import Source
 from auditor.formats.order import rank
 from auditor.model import Finding, Proposal, Replacement, Report
-from auditor.pipeline import AuditRequest, Workings
-from auditor.plans import Desk, Progress
 from auditor.repo.snapshot import open_fork
 from auditor.rulebook import load as load_rules
+from auditor.runs.audit import AuditRequest, Workings
+from auditor.runs.plans import Desk, Progress
 from auditor.source.results import ResultStore, content_key
 
 MOST = 200

@@ -13,11 +13,11 @@ from auditor.fix.engine import Plan, Settled, identity, settle, write
 from auditor.fix.text import Unfit
 from auditor.formats.verdict import decide
 from auditor.model import Finding, Fix, Report
-from auditor.pipeline import AuditRequest, run, run_serve
-from auditor.plans import Desk, Progress
 from auditor.repo.files import DiskFiles
 from auditor.repo.snapshot import Snapshot, open_fork
 from auditor.rulebook import load as load_rules
+from auditor.runs.audit import AuditRequest, run, run_serve
+from auditor.runs.plans import Desk, Progress
 
 Change = tuple[str, bytes, bytes]
 """A file's path as a patch names it, what it held, and what it holds now."""
