@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from auditor.formats.text import Screen
     from auditor.model import Report
     from auditor.rulebook import Rule
-    from auditor.runs.audit import AuditRequest, Workings
+    from auditor.runs.judging import Workings
+    from auditor.runs.request import AuditRequest
     from auditor.serve.tables.facts import Tables
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -272,7 +273,8 @@ def serve_scripts(
     """
     import msgspec
 
-    from auditor.runs.audit import Workings, run_serve
+    from auditor.runs.judging import Workings
+    from auditor.runs.serve import run_serve
 
     settings = _settings(context)
     if paths:
@@ -401,7 +403,7 @@ def history_of_findings(context: click.Context, /, **_: object) -> int:
     import msgspec
 
     from auditor.formats import timeline as pages
-    from auditor.runs.audit import run_history
+    from auditor.runs.history import run_history
 
     settings = _settings(context)
     said = settings.configuration
@@ -502,7 +504,7 @@ def drift_report(
     from auditor.formats import drift as pages
     from auditor.formats.drift_words import Standing
     from auditor.formats.verdict import decide
-    from auditor.runs.audit import run_drift
+    from auditor.runs.drift import run_drift
 
     settings = _settings(context)
     outputs = outputs_of(forms, names=pages.NAMES)
@@ -610,7 +612,8 @@ def _audit(settings: Settings, command: str = "audit") -> int:
 
     ``command`` is what the report tells to type for more.
     """
-    from auditor.runs.audit import Workings, run
+    from auditor.runs.audit import run
+    from auditor.runs.judging import Workings
 
     with console.Progress(settings) as progress:
         request, workings = _request(settings), Workings()
@@ -636,7 +639,7 @@ def _with_proposals(
 
 def _request(settings: Settings) -> AuditRequest:
     from auditor.repo.scripts import Scripts
-    from auditor.runs.audit import AuditRequest
+    from auditor.runs.request import AuditRequest
 
     return AuditRequest(
         root=settings.root,

@@ -12,7 +12,8 @@ from scenarios.pools import POOL, READERS, pool
 
 from auditor.formats.verdict import decide
 from auditor.model import Finding, Report
-from auditor.runs.audit import AuditRequest, audit_sources, run
+from auditor.runs.audit import audit_sources, run
+from auditor.runs.request import AuditRequest
 
 Make = Callable[..., TinyRepository]
 

@@ -13,7 +13,9 @@ from scenarios.pools import POOL, READERS, pool
 from auditor.cli import main
 from auditor.errors import UsageProblem
 from auditor.model import Finding, Lifetime, Timeline
-from auditor.runs.audit import AuditRequest, run, run_history
+from auditor.runs.audit import run
+from auditor.runs.history import run_history
+from auditor.runs.request import AuditRequest
 
 PATH = f"python/{POOL}"
 MOVED = "python/sglang/srt/elsewhere/rows.py"

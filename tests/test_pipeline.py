@@ -22,7 +22,8 @@ from auditor.formats import render
 from auditor.formats.text import Screen
 from auditor.formats.verdict import decide
 from auditor.model import Finding, Report
-from auditor.runs.audit import AuditRequest, audit_sources, run
+from auditor.runs.audit import audit_sources, run
+from auditor.runs.request import AuditRequest
 
 ROOT = Path(auditor.__file__).parents[1]
 PATH = f"python/{POOL}"

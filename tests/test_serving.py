@@ -13,7 +13,9 @@ from auditor import cli, rulebook
 from auditor.errors import UsageProblem
 from auditor.model import Report
 from auditor.repo.scripts import Scripts
-from auditor.runs.audit import AuditRequest, run, run_serve
+from auditor.runs.audit import run
+from auditor.runs.request import AuditRequest
+from auditor.runs.serve import run_serve
 
 Make = Callable[[Mapping[str, str | bytes]], TinyRepository]
 

@@ -16,8 +16,10 @@ from auditor.model import Finding, Fix, Report
 from auditor.repo.files import DiskFiles
 from auditor.repo.snapshot import Snapshot, open_fork
 from auditor.rulebook import load as load_rules
-from auditor.runs.audit import AuditRequest, run, run_serve
+from auditor.runs.audit import run
 from auditor.runs.plans import Desk, Progress
+from auditor.runs.request import AuditRequest
+from auditor.runs.serve import run_serve
 
 Change = tuple[str, bytes, bytes]
 """A file's path as a patch names it, what it held, and what it holds now."""

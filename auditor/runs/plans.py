@@ -19,7 +19,9 @@ from auditor.model import Applicability, Finding
 from auditor.repo.files import DiskFiles
 from auditor.repo.snapshot import Snapshot
 from auditor.rulebook import Rulebook
-from auditor.runs.audit import AuditRequest, Workings, opened
+from auditor.runs.judging import Workings
+from auditor.runs.opening import opened
+from auditor.runs.request import AuditRequest
 from auditor.source.store import FactStore
 
 if TYPE_CHECKING:

@@ -16,8 +16,9 @@ from auditor.formats.order import rank
 from auditor.model import Finding, Proposal, Replacement, Report
 from auditor.repo.snapshot import open_fork
 from auditor.rulebook import load as load_rules
-from auditor.runs.audit import AuditRequest, Workings
+from auditor.runs.judging import Workings
 from auditor.runs.plans import Desk, Progress
+from auditor.runs.request import AuditRequest
 from auditor.source.results import ResultStore, content_key
 
 MOST = 200

@@ -82,7 +82,8 @@ class Session:
         """The JSON report under the default settings, the verdict's status in its summary."""
         from auditor.formats.json import document
         from auditor.formats.verdict import decide
-        from auditor.runs.audit import AuditRequest, run
+        from auditor.runs.audit import run
+        from auditor.runs.request import AuditRequest
 
         request = AuditRequest(
             root=fork,

@@ -25,8 +25,8 @@ from msgspec import structs
 from tabulate import tabulate
 
 from auditor.rulebook import load
-from auditor.runs.audit import AuditRequest
 from auditor.runs.fix import Repair, repair
+from auditor.runs.request import AuditRequest
 from tests.benchmarks.gated import GatedReader, find_gates, read_tree
 from tests.benchmarks.mutants import Mutation
 from tests.benchmarks.mutate import SETUPS, Copy, edits

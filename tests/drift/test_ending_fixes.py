@@ -7,7 +7,8 @@ from scenarios.pools import POOL as POOL_FILE
 from scenarios.pools import READERS, pool
 
 from auditor.drift import fixes
-from auditor.runs.audit import AuditRequest, run_drift
+from auditor.runs.drift import run_drift
+from auditor.runs.request import AuditRequest
 from tests.drift.histories import FIXED, FORKED, POOL, History
 
 PATH = f"python/{POOL_FILE}"

@@ -6,7 +6,8 @@ import zipfile
 
 import pytest
 
-from auditor.runs.audit import AuditRequest, run_drift
+from auditor.runs.drift import run_drift
+from auditor.runs.request import AuditRequest
 from tests.drift.histories import FIXED, FORKED, OTHER, OTHER_BASE, POOL, History
 
 VERSION = {"sglang/_version.py": "version = '0.5.10'\n"}

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from auditor.demo import build
-from auditor.runs.audit import AuditRequest, run
+from auditor.runs.audit import run
 from auditor.runs.fix import repair
+from auditor.runs.request import AuditRequest
 
 WITHOUT_AN_EDIT = {"gate-bypassed", "template-never-rendered"}
 

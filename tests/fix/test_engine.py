@@ -19,8 +19,8 @@ from auditor.fix.text import Edit, Source, Unfit
 from auditor.fix.written import Written
 from auditor.gates.gaps import Gap
 from auditor.model import Finding, Hit, Location, Origin, Symbol
-from auditor.runs.audit import AuditRequest
 from auditor.runs.fix import repair
+from auditor.runs.request import AuditRequest
 
 from .trees import HEAD, POOL, fix, method
 from .trees import write as write_tree

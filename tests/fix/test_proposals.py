@@ -16,8 +16,10 @@ from auditor.model import Report
 from auditor.repo.scripts import Scripts
 from auditor.rulebook import load
 from auditor.runs import proposals
-from auditor.runs.audit import AuditRequest, Workings, run
+from auditor.runs.audit import run
+from auditor.runs.judging import Workings
 from auditor.runs.proposals import proposed
+from auditor.runs.request import AuditRequest
 
 from .trees import HEAD, POOL, method, write
 

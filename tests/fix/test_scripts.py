@@ -8,8 +8,8 @@ import pytest
 
 from auditor.repo.scripts import Scripts
 from auditor.rulebook import load
-from auditor.runs.audit import AuditRequest
 from auditor.runs.fix import repair
+from auditor.runs.request import AuditRequest
 
 from .trees import fix, write
 

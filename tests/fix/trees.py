@@ -8,8 +8,8 @@ from pathlib import Path
 
 from auditor.model import Confidence
 from auditor.repo.scripts import Scripts
-from auditor.runs.audit import AuditRequest
 from auditor.runs.fix import Repair, repair
+from auditor.runs.request import AuditRequest
 
 POOL = "sglang/srt/mem_cache/pool.py"
 Files = Mapping[str, str | bytes]

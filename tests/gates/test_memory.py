@@ -18,7 +18,8 @@ from auditor.gates.grounds import Grounds
 from auditor.model import Report
 from auditor.repo.snapshot import open_fork, open_reference
 from auditor.rulebook import load
-from auditor.runs.audit import AuditRequest, run
+from auditor.runs.audit import run
+from auditor.runs.request import AuditRequest
 from auditor.source.store import FactStore
 
 POOLS = """\

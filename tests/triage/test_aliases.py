@@ -11,7 +11,8 @@ from auditor import rulebook
 from auditor.errors import UsageProblem
 from auditor.model import BaselineEntry
 from auditor.rulebook import Rulebook
-from auditor.runs.audit import audit_sources, chosen
+from auditor.runs.audit import audit_sources
+from auditor.runs.request import chosen
 from auditor.triage.baseline import match
 
 PAGE = """\

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from auditor.cli import main
-from auditor.runs.audit import AuditRequest, run
+from auditor.runs.audit import run
+from auditor.runs.request import AuditRequest
 from tests.benchmarks.releases import Unavailable, release
 
 pytestmark = pytest.mark.upstream

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from auditor.runs.audit import AuditRequest, run_history
+from auditor.runs.history import run_history
+from auditor.runs.request import AuditRequest
 from tests.benchmarks.audits import Found, audit, sync_findings
 from tests.benchmarks.releases import Unavailable, release
 from tests.benchmarks.score import Row, judge, truth

@@ -1,0 +1,194 @@
+"""From the sides of an audit to findings with their origin, kept by content."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from auditor.beside import Beside
+from auditor.checks import CHECKS
+from auditor.checks.sides import Sides
+from auditor.checks.view import Norm, View
+from auditor.deployment.kept import conditions
+from auditor.deployment.needs import Needs, Place
+from auditor.deployment.words import SERVER
+from auditor.model import (
+    Checked,
+    Finding,
+    Hit,
+    Side,
+    Skipped,
+    Symbol,
+)
+from auditor.repo.snapshot import (
+    Snapshot,
+)
+from auditor.rulebook import CheckName, Rule, Rulebook
+from auditor.runs.newcallers import pointed
+from auditor.runs.opening import skipped_of
+from auditor.runs.request import Clock
+from auditor.runs.witnesses import Witnesses, defects
+from auditor.source.results import ResultStore, content_key
+from auditor.triage.findings import blame, triage
+
+
+class Workings:
+    """What a run leaves behind for who needs more than its report.
+
+    ``key`` stands for the content of all sides; the views and what was learned from them by each
+    check are there only where they were made, and not where the outcome was known.
+    """
+
+    def __init__(self) -> None:
+        self.key = ""
+        self.views: Sequence[View] = ()
+        self.norms: Mapping[CheckName, Norm] = {}
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What judging the sides gave, before any filter; paths are report paths.
+
+    ``needs`` are the conditions of the findings' symbols.
+    """
+
+    findings: tuple[Finding, ...]
+    checked: tuple[Checked, ...]
+    skipped: tuple[Skipped, ...]
+    needs: tuple[tuple[Symbol, Needs], ...] = ()
+
+
+def judged(
+    sides: Sides,
+    book: Rulebook,
+    rules: Sequence[Rule],
+    cache: Path | None,
+    clock: Clock,
+    alone: bool,
+    newer: bool = False,
+    workings: Workings | None = None,
+) -> Outcome:
+    """From what was read to findings; the first side is the fork.
+
+    ``newer`` says that the merge base is code that upstream wrote after its release.
+    """
+    workings = workings or Workings()
+    results = ResultStore(cache, Outcome)
+    with clock.stage("recall"):
+        names = [f"{s.side}\n{s.ref}\n{s.folder}" for s in sides.snapshots]
+        unread = [repr(skipped) for skipped in sorted(skipped_of(sides.snapshots))]
+        about = [book.digest, *(r.id for r in rules), *names, f"newer {newer}", *unread]
+        key = workings.key = content_key(about, sides.digests())
+        known = results.load(key)
+    if known is not None:
+        return known
+    outcome = _judge(sides, rules, cache, clock, alone, newer, workings)
+    results.save(key, outcome)
+    sides.save()
+    return outcome
+
+
+def _judge(
+    sides: Sides,
+    rules: Sequence[Rule],
+    cache: Path | None,
+    clock: Clock,
+    alone: bool,
+    newer: bool,
+    workings: Workings,
+) -> Outcome:
+    views = sides.views()
+    fork, others = views[0], views[1:]
+    hits: list[tuple[Rule, Hit]] = []
+    checked: list[Checked] = []
+    rules = [rule for rule in rules if rule.check in CHECKS]
+    with clock.stage("judge", 0, len(fork.readings.readings)):
+        norms = {name: CHECKS[name].learn(views) for name in sorted({r.check for r in rules})}
+        workings.views, workings.norms = views, norms
+        elsewhere = Beside(lambda: defects(rules, norms, others), alone=alone)
+        for rule in rules:
+            judged = CHECKS[rule.check].judge(rule.params, norms[rule.check], fork)
+            hits += [(rule, hit) for hit in judged]
+        for name, norm in norms.items():
+            checked += CHECKS[name].survey(norm, fork)
+    snapshots: dict[Side, Snapshot] = {}
+    for snapshot in sides.snapshots:
+        snapshots.setdefault(snapshot.side, snapshot)
+
+    def report_path(side: Side, path: str) -> str:
+        return snapshots[side].report_path(path) if side in snapshots else path
+
+    with clock.stage("origin", 0, len(hits)):
+        unread = [*sides.skipped, *skipped_of(sides.snapshots)]
+        witnesses = Witnesses(fork, others, elsewhere.result(), unread, report_path, newer)
+        blamed = [(rule, hit, blame(*witnesses(hit))) for rule, hit in hits]
+        blamed = pointed(blamed, fork, norms, witnesses)
+        findings = triage(blamed, report_path)
+    placed = tuple(_placed(row, report_path) for row in checked)
+    deep = (
+        Skipped(view.side, report_path(view.side, path), "analyse", f"{name}: nested too deeply")
+        for view in views
+        for path, name in sorted(view.readings.evaluator.too_deep)
+    )
+    with clock.stage("conditions"):
+        needs = _needs(fork, [hit for _, hit, _ in blamed], report_path, cache, alone)
+    return Outcome(tuple(findings), placed, (*sides.skipped, *deep), needs)
+
+
+def _needs(
+    fork: View,
+    hits: Sequence[Hit],
+    report_path: Callable[[Side, str], str],
+    cache: Path | None,
+    alone: bool,
+) -> tuple[tuple[Symbol, Needs], ...]:
+    """The conditions of the places of hits, in the fork's tree."""
+    places = {hit.where.symbol: _place(fork, hit) for hit in hits}
+    # What is a guess, and about no pool, is not worth following through the tree.
+    sure = {hit.where.symbol for hit in hits if hit.confidence != "low"}
+    places = {
+        symbol: place
+        for symbol, place in places.items()
+        if symbol.path.startswith(SERVER) and (place.classes or symbol in sure)
+    }
+
+    def path_of(path: str) -> str:
+        return report_path("fork", path)
+
+    sources = fork.sources
+    digests = {path: fork.scans.digest(data) for path, data in sources.items()}
+    asked = {*places.values()}
+    found = conditions(sources, digests, fork.readings.arming, asked, cache, alone)
+    return tuple(
+        (msgspec.structs.replace(symbol, path=path_of(symbol.path)), found[place].placed(path_of))
+        for symbol, place in places.items()
+    )
+
+
+def _place(fork: View, hit: Hit) -> Place:
+    """Where a hit is; code outside of the pools is about the pool that the evidence names."""
+    where = hit.where.symbol
+    own = (where.path, where.qualname.rpartition(".")[0])
+    pools = set(fork.readings.families)
+    classes = [own] if own in pools else []
+    if not classes:
+        here = fork.functions.get(where.qualname, ())
+        named = {name for function in here for name in function.facts.mentions}
+        shown = [(e.path, e.symbol.rpartition(".")) for e in hit.evidence if e.side == "fork"]
+        rows = [((path, owner), name) for path, (owner, _, name) in shown if (path, owner) in pools]
+        # What the code calls by its name tells more than what it is compared with.
+        classes = [key for key, name in rows if name in named] or [key for key, _ in rows]
+    if not classes:
+        return Place(where.path, where.qualname)
+    # Of several the one that most are made from.
+    chosen = max(classes, key=lambda key: len(fork.index.subclasses.get(key, ())))
+    names = tuple(name for _, name in fork.index.classes[chosen].mro)
+    return Place(where.path, where.qualname, names)
+
+
+def _placed(row: Checked, report_path: Callable[[Side, str], str]) -> Checked:
+    evidence = tuple(
+        msgspec.structs.replace(e, path=report_path(e.side, e.path)) for e in row.evidence
+    )
+    return msgspec.structs.replace(row, path=report_path("fork", row.path), evidence=evidence)
