@@ -12,7 +12,7 @@ import pytest
 from conftest import TinyRepository
 from scenarios.pools import POOL, READERS, pool
 
-from auditor import cli
+from auditor.cli.main import main
 from auditor.rulebook import tree_files
 
 Make = Callable[..., TinyRepository]
@@ -44,7 +44,7 @@ def audit(capsys: pytest.CaptureFixture[str]) -> Audit:
 
     def run(*words: str) -> dict[str, Any]:
         capsys.readouterr()
-        status = cli.main(["--upstream", "v0.5.9", "--jobs", "1", *words, "-o", "json"])
+        status = main(["--upstream", "v0.5.9", "--jobs", "1", *words, "-o", "json"])
         out, err = capsys.readouterr()
         assert "Traceback" not in err
         return {"status": status, "err": err, **(json.loads(out) if out else {})}
@@ -53,7 +53,7 @@ def audit(capsys: pytest.CaptureFixture[str]) -> Audit:
 
 
 def write(*words: str, how: str = "write") -> int:
-    return cli.main(["--upstream", "v0.5.9", "baseline", how, *words])
+    return main(["--upstream", "v0.5.9", "baseline", how, *words])
 
 
 def told(report: dict[str, Any]) -> dict[str, str]:
@@ -169,7 +169,7 @@ def test_a_missing_or_broken_baseline_is_status_2(fork: TinyRepository, audit: A
     (fork.top / "base.json").write_text("[]")
     assert audit("--baseline", "base.json")["status"] == 2
     assert write("none.json", how="prune") == 2
-    assert cli.main(["baseline", "show", "none.json"]) == 2
+    assert main(["baseline", "show", "none.json"]) == 2
 
 
 def test_nothing_is_written_where_the_audit_could_not_decide(
@@ -192,7 +192,7 @@ def test_show_lists_what_is_accepted(
     fork.write({PATH: BROKEN})
     write("base.json")
     capsys.readouterr()
-    assert cli.main(["baseline", "show", "base.json"]) == 0
+    assert main(["baseline", "show", "base.json"]) == 0
     out = capsys.readouterr().out
     assert f"{PATH} Pool.get_rows" in out
     assert out.endswith("1 finding accepted\n")
@@ -224,7 +224,7 @@ def test_a_baseline_of_serve_scripts(fork: TinyRepository, audit: Audit) -> None
     fork.commit(SERVER, tag="v0.5.10")
     fork.write({"deploy/a.sh": SCRIPT})
     upstream = ("--upstream", "v0.5.10")
-    assert cli.main([*upstream, "baseline", "write", "base.json"]) == 0
+    assert main([*upstream, "baseline", "write", "base.json"]) == 0
     assert audit(*upstream, "--baseline", "base.json")["status"] == 0
     fork.write({"deploy/b.sh": SCRIPT})
     report = audit(*upstream, "--baseline", "base.json")
@@ -277,10 +277,10 @@ def test_the_page_names_what_the_fork_brought_and_not_what_upstream_has(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     made = tiny_repository({PATH: silenced(BROKEN)})
     monkeypatch.chdir(made.top)
-    assert cli.main(["--upstream", "v0.5.9"]) == 0
+    assert main(["--upstream", "v0.5.9"]) == 0
     assert "that the fork brought" not in capsys.readouterr().out
     made.write({PATH: silenced(BROKEN, WAY + "\x1b[2J now")})
-    assert cli.main(["--upstream", "v0.5.9"]) == 0
+    assert main(["--upstream", "v0.5.9"]) == 0
     out = capsys.readouterr().out
     assert "Suppressions that the fork brought · 1\n" in out
     assert "\x1b" not in out
@@ -316,11 +316,11 @@ def test_serve_alone_knows_the_same(fork: TinyRepository, capsys: Any) -> None:
     fork.commit(SERVER, tag="v0.5.10")
     way = "# audit: ignore[unknown-flag, ungated-buffer-read] our own build has it"
     fork.write({"deploy/a.sh": SCRIPT.rstrip() + f"  {way}\n", PATH: silenced(SOUND)})
-    assert cli.main(["serve", "deploy/a.sh", "-o", "json"]) == 0
+    assert main(["serve", "deploy/a.sh", "-o", "json"]) == 0
     report = json.loads(capsys.readouterr().out)
     # Rules on code were not run: nothing is said of their suppressions.
     assert told(report) == {"deploy/a.sh": "suppressed"}
-    assert cli.main(["serve", "deploy/a.sh", "--no-suppress"]) == 1
+    assert main(["serve", "deploy/a.sh", "--no-suppress"]) == 1
 
 
 def test_a_flood_of_comments_does_not_open_the_gate(fork: TinyRepository, audit: Audit) -> None:
@@ -369,7 +369,7 @@ def test_what_is_said_of_suppressions_is_not_stale_because_a_rule_was_not_run(
 
 @pytest.mark.parametrize("words", [["baseline"], ["baseline", "write"], ["baseline", "no", "x"]])
 def test_wrong_usage_is_one_line(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(words) == 2
+    assert main(words) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from auditor.cli import main
+from auditor.cli.main import main
 
 ROOT = "python/sglang"
 

@@ -18,7 +18,7 @@ import yaml
 from conftest import TinyRepository
 from scenarios.pools import POOL, READERS, pool
 
-from auditor.cli import main
+from auditor.cli.main import main
 from auditor.demo import Demo, build
 
 ROOT = Path(__file__).parent.parent

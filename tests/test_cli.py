@@ -16,11 +16,16 @@ import pytest
 from formats.sample import finding, full_report, report
 
 import auditor
-from auditor import cli, config, console, formats, model
+from auditor import config, formats, model
+from auditor.cli import console, options
+from auditor.cli.audit import audit
+from auditor.cli.main import main
 from auditor.errors import UsageProblem
 from auditor.formats.json import load
 from auditor.model import Report, Skipped
-from auditor.runs import audit as pipeline
+from auditor.runs import audit as runs_audit
+from auditor.runs.judging import Workings
+from auditor.runs.request import AuditRequest
 
 ROOT = Path(auditor.__file__).parents[1]
 
@@ -31,13 +36,13 @@ class Pipeline:
     def __init__(self) -> None:
         self.report: Report = report()
         self.problem: BaseException | None = None
-        self.requests: list[pipeline.AuditRequest] = []
+        self.requests: list[AuditRequest] = []
 
     def __call__(
         self,
-        request: pipeline.AuditRequest,
+        request: AuditRequest,
         progress: Callable[[str, int, int], None],
-        workings: pipeline.Workings,
+        workings: Workings,
     ) -> Report:
         self.requests.append(request)
         progress("extract", 1, 2)
@@ -61,7 +66,7 @@ def fork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(autouse=True)
 def audited(monkeypatch: pytest.MonkeyPatch) -> Pipeline:
     stand_in = Pipeline()
-    monkeypatch.setattr(pipeline, "run", stand_in)
+    monkeypatch.setattr(runs_audit, "run", stand_in)
     return stand_in
 
 
@@ -69,7 +74,7 @@ def test_options_reach_the_pipeline(audited: Pipeline, fork: Path) -> None:
     (fork / "more").mkdir()
     words = "--upstream v1 --rev r1 --target t1 --target t2 --select a,b --select c --ignore d"
     words += " --min-confidence low --origin introduced,regressed --rules more --jobs 3"
-    assert cli.main(words.split()) == 0
+    assert main(words.split()) == 0
     (request,) = audited.requests
     assert (request.upstream, request.rev, request.targets) == ("v1", "r1", ("t1", "t2"))
     assert (request.select, request.ignore) == (("a", "b", "c"), ("d",))
@@ -79,7 +84,7 @@ def test_options_reach_the_pipeline(audited: Pipeline, fork: Path) -> None:
 
 
 def test_without_options_the_folder_one_stands_in_is_audited(audited: Pipeline) -> None:
-    assert cli.main([]) == 0
+    assert main([]) == 0
     (request,) = audited.requests
     assert (request.root, request.upstream, request.jobs) == (Path(), None, 0)
 
@@ -112,7 +117,7 @@ def test_exit_statuses_whatever_the_format(
     audited: Pipeline, value: Report, options: list[str], status: int, form: list[str]
 ) -> None:
     audited.report = value
-    assert cli.main([*options, *form]) == status
+    assert main([*options, *form]) == status
 
 
 @pytest.mark.parametrize(
@@ -135,7 +140,7 @@ def test_exit_statuses_whatever_the_format(
 def test_wrong_usage_is_one_line_and_status_2(
     arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(arguments) == 2
+    assert main(arguments) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("audit: ")
@@ -147,7 +152,7 @@ def test_a_problem_of_the_pipeline_is_one_line_and_harmless(
     audited: Pipeline, capsys: pytest.CaptureFixture[str]
 ) -> None:
     audited.problem = UsageProblem("no upstream; the closest tag is v0\x1b[2J")
-    assert cli.main([]) == 2
+    assert main([]) == 2
     assert capsys.readouterr().err == "audit: no upstream; the closest tag is v0\\x1b[2J\n"
 
 
@@ -155,12 +160,12 @@ def test_a_defect_of_the_tool_asks_for_a_report_and_shows_where_only_if_asked(
     audited: Pipeline, capsys: pytest.CaptureFixture[str]
 ) -> None:
     audited.problem = RuntimeError("boom\nsecond line")
-    assert cli.main([]) == 2
+    assert main([]) == 2
     plain = capsys.readouterr().err
     assert plain.count("\n") == 1
     assert "RuntimeError: boom;" in plain
     assert "report it" in plain
-    assert cli.main(["-v"]) == 2
+    assert main(["-v"]) == 2
     assert "Traceback" in capsys.readouterr().err
 
 
@@ -168,7 +173,7 @@ def test_ctrl_c_is_one_line_and_status_130(
     audited: Pipeline, capsys: pytest.CaptureFixture[str]
 ) -> None:
     audited.problem = KeyboardInterrupt()
-    assert cli.main([]) == 130
+    assert main([]) == 130
     assert capsys.readouterr().err.split() == ["audit:", "interrupted"]
 
 
@@ -178,18 +183,18 @@ def test_the_later_value_wins_between_the_group_the_sub_command_and_the_file(
     (fork / "audit.toml").write_text('fail-on = "info"\nmin-confidence = "low"\n')
     seen: list[config.Settings] = []
 
-    @cli.cli.command("probe")
-    @cli.run_options()
+    @audit.command("probe")
+    @options.run_options()
     @click.pass_context
     def probe(context: click.Context, /, **_: object) -> None:
-        seen.append(cli._settings(context))
+        seen.append(options.settings_of(context))
 
     try:
-        assert cli.main(["probe"]) == 0
-        assert cli.main(["--fail-on", "low", "--select", "a", "probe", "--select", "b"]) == 0
-        assert cli.main(["--fail-on", "low", "probe", "--fail-on", "critical"]) == 0
+        assert main(["probe"]) == 0
+        assert main(["--fail-on", "low", "--select", "a", "probe", "--select", "b"]) == 0
+        assert main(["--fail-on", "low", "probe", "--fail-on", "critical"]) == 0
     finally:
-        del cli.cli.commands["probe"]
+        del audit.commands["probe"]
     assert [settings.fail_on for settings in seen] == ["info", "low", "critical"]
     assert [settings.select for settings in seen] == [(), ("b",), ()]
     assert {settings.min_confidence for settings in seen} == {"low"}
@@ -200,9 +205,9 @@ def test_json_to_standard_output_and_files(
 ) -> None:
     audited.report = full_report()
     file = tmp_path / "out.json"
-    assert cli.main(["-o", "json"]) == 1
+    assert main(["-o", "json"]) == 1
     on_stdout = capsys.readouterr().out
-    assert cli.main(["-o", f"json={file}"]) == 1
+    assert main(["-o", f"json={file}"]) == 1
     assert file.read_text() == on_stdout
     assert json.loads(on_stdout)["schema"] == "audit/1"
     assert capsys.readouterr().out.startswith("4 findings at or above high")
@@ -214,7 +219,7 @@ def test_every_format_of_one_run_goes_to_a_file_of_its_own(
 ) -> None:
     audited.report = full_report()
     words = [word for name in formats.NAMES for word in ("-o", f"{name}={tmp_path / name}")]
-    assert cli.main([*words, "-q"]) == 1
+    assert main([*words, "-q"]) == 1
     written = {name: (tmp_path / name).read_text(encoding="utf-8") for name in formats.NAMES}
     assert len(set(written.values())) == len(formats.NAMES)
     # The rules of the run are in it, whatever it found.
@@ -222,14 +227,14 @@ def test_every_format_of_one_run_goes_to_a_file_of_its_own(
     assert "gate-after-read" in {rule["id"] for rule in driver["rules"]}
     capsys.readouterr()
     for name in formats.NAMES[1:]:
-        assert cli.main(["-o", name]) == 1
+        assert main(["-o", name]) == 1
         assert capsys.readouterr().out == written[name]
 
 
 def test_a_table_in_a_file_has_no_colour(audited: Pipeline, tmp_path: Path) -> None:
     audited.report = full_report()
     file = tmp_path / "out.txt"
-    cli.main(["--color", "-o", f"table={file}", "-o", "json"])
+    main(["--color", "-o", f"table={file}", "-o", "json"])
     assert file.read_text().startswith("4 findings")
     assert "\x1b" not in file.read_text()
 
@@ -240,7 +245,7 @@ def test_a_file_that_cannot_be_written_is_status_2(
 ) -> None:
     (fork / "folder").mkdir()
     audited.report = report(finding())
-    assert cli.main(["-o", f"json={target}"]) == 2
+    assert main(["-o", f"json={target}"]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith(f"audit: cannot write {target}: ")
@@ -252,10 +257,10 @@ def test_a_report_replaces_a_file_at_once_through_a_link_and_leaves_devices_alon
 ) -> None:
     (fork / "real.json").write_text("old")
     (fork / "link.json").symlink_to("real.json")
-    assert cli.main(["-o", "json=link.json"]) == 0
+    assert main(["-o", "json=link.json"]) == 0
     assert (fork / "link.json").is_symlink()
     assert (fork / "real.json").read_text().startswith("{")
-    assert cli.main(["-o", "json=/dev/null"]) == 0
+    assert main(["-o", "json=/dev/null"]) == 0
     assert Path("/dev/null").is_char_device()
     assert sorted(path.name for path in fork.iterdir()) == [".git", "link.json", "real.json"]
 
@@ -263,7 +268,7 @@ def test_a_report_replaces_a_file_at_once_through_a_link_and_leaves_devices_alon
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", full)
-    assert cli.main(["-o", "json=real.json"]) == 2
+    assert main(["-o", "json=real.json"]) == 2
     assert (fork / "real.json").read_text().startswith("{")
     assert sorted(path.name for path in fork.iterdir()) == [".git", "link.json", "real.json"]
 
@@ -282,7 +287,7 @@ def test_colour_on_a_pipe_only_where_it_is_asked_for(
     audited.report = full_report()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NO_COLOR", no_color)
-        cli.main(options)
+        main(options)
     assert ("\x1b[" in capsys.readouterr().out) is coloured
 
 
@@ -322,14 +327,16 @@ def child_environment(tmp_path: Path, **more: str) -> dict[str, str]:
 STAND_IN = """
 import sys
 from formats.sample import full_report
-from auditor import cli, pipeline
+from auditor import pipeline
+from auditor.cli.audit import audit
+from auditor.cli.main import main
 
 def run(request, progress, workings):
     progress("releases", 1, 2)
     return full_report()
 
-pipeline.run = run
-sys.exit(cli.main({arguments!r}))
+audit.run = run
+sys.exit(main({arguments!r}))
 """
 
 
@@ -389,7 +396,7 @@ def test_an_output_that_knows_ascii_only(tmp_path: Path) -> None:
 
 
 def test_verbose_says_where_the_time_went(capsys: pytest.CaptureFixture[str]) -> None:
-    cli.main(["-v"])
+    main(["-v"])
     err = capsys.readouterr().err
     assert [line.split()[0] for line in err.splitlines()] == ["scan", "extract", "all"]
     assert "1.710 s" in err
@@ -398,7 +405,7 @@ def test_verbose_says_where_the_time_went(capsys: pytest.CaptureFixture[str]) ->
 def test_nothing_but_the_report_is_on_standard_output_and_nothing_is_on_the_other(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    cli.main([])
+    main([])
     out, err = capsys.readouterr()
     assert out.startswith("nothing at or above high · exit 0\n")
     assert err == ""
@@ -411,10 +418,10 @@ def test_a_finding_of_the_last_report_is_explained(
     place = {"path": "pool.py", "symbol": "P.get", "line": 3, "end_line": 3, "evidence": ()}
     audited.report = report(finding(**place))
     (fork / "python").mkdir()
-    cli.main([])
+    main([])
     capsys.readouterr()
     for where in (".", "python"):
-        assert cli.main(["explain", "-C", where, "3f2a9c"]) == 0
+        assert main(["explain", "-C", where, "3f2a9c"]) == 0
         assert "  >     3          return self.k[0]" in capsys.readouterr().out
 
 
@@ -426,9 +433,9 @@ def test_the_way_to_more_works_from_where_the_user_stands(
 ) -> None:
     audited.report = report(finding(fingerprint="3f2a9c0000000000"))
     monkeypatch.chdir(fork.parent)
-    cli.main(["-C", "fork", "--upstream", "v0.5.17"])
+    main(["-C", "fork", "--upstream", "v0.5.17"])
     assert "audit -C fork explain 3f2a9c00\n" in capsys.readouterr().out
-    assert cli.main(["-C", "fork", "explain", "3f2a9c00"]) == 0
+    assert main(["-C", "fork", "explain", "3f2a9c00"]) == 0
 
 
 def test_a_finding_of_a_report_that_came_from_elsewhere_is_explained(
@@ -436,9 +443,9 @@ def test_a_finding_of_a_report_that_came_from_elsewhere_is_explained(
 ) -> None:
     audited.report = full_report()
     file = tmp_path / "report.json"
-    cli.main(["-o", f"json={file}"])
+    main(["-o", f"json={file}"])
     capsys.readouterr()
-    assert cli.main(["explain", "--report", str(file), "dd44dd"]) == 0
+    assert main(["explain", "--report", str(file), "dd44dd"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("python/sglang/srt/layers/attention/layer_split.py:470\n")
     assert "the file is not here" in out
@@ -446,41 +453,42 @@ def test_a_finding_of_a_report_that_came_from_elsewhere_is_explained(
 
 def test_a_cache_that_cannot_be_written_is_no_problem(tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file")
-    assert cli.main([]) == 0
+    assert main([]) == 0
 
 
 def test_rules_are_explained_and_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["rules"]) == 0
+    assert main(["rules"]) == 0
     assert "ungated-buffer-read" in capsys.readouterr().out
-    assert cli.main(["rules", "-o", "json"]) == 0
+    assert main(["rules", "-o", "json"]) == 0
     assert "ungated-buffer-read" in {rule["id"] for rule in json.loads(capsys.readouterr().out)}
-    assert cli.main(["explain", "ungated-buffer-read"]) == 0
+    assert main(["explain", "ungated-buffer-read"]) == 0
     out = capsys.readouterr().out
     assert "# error: [ungated-buffer-read]" in out
     assert "What to do" in out
 
 
 def test_help_lists_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["--help"]) == 0
+    assert main(["--help"]) == 0
     text = capsys.readouterr().out
     for option in (*config.OPTIONS, "config", "isolated", "version"):
         assert f"--{option}" in text
-    assert cli.main(["--version"]) == 0
+    assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"audit, version {auditor.__version__}\n"
 
 
 def test_the_words_in_the_help_are_those_of_the_model() -> None:
-    assert cli.SEVERITY.split("|") == [*model.SEVERITIES, "never"]
-    assert cli.CONFIDENCE.split("|") == [*model.CONFIDENCES]
-    assert cli.ORIGIN.split("|") == [*model.ORIGINS]
-    assert cli.FORMAT.split("|") == [*formats.NAMES]
+    assert options.SEVERITY.split("|") == [*model.SEVERITIES, "never"]
+    assert options.CONFIDENCE.split("|") == [*model.CONFIDENCES]
+    assert options.ORIGIN.split("|") == [*model.ORIGINS]
+    assert options.FORMAT.split("|") == [*formats.NAMES]
 
 
 def test_help_and_version_import_nothing_heavy(tmp_path: Path) -> None:
     heavy = ("msgspec", "tabulate", "git", "libcst", "yaml", "unidiff", "auditor.formats")
     code = f"""
 import sys
-from auditor.cli import main
+from auditor.cli.audit import audit
+from auditor.cli.main import main
 status = main(["--help"]) or main(["--version"])
 print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr)
 sys.exit(status)
@@ -538,8 +546,9 @@ def test_progress_says_what_is_done_to_how_much(
 
 
 def test_every_stage_of_the_pipeline_has_its_words() -> None:
-    root = Path(cli.__file__).parent
-    texts = [(root / name).read_text() for name in ("pipeline.py", "views.py")]
+    root = Path(auditor.__file__).parent
+    files = [*(root / "runs").glob("*.py"), root / "checks" / "sides.py"]
+    texts = [file.read_text() for file in files]
     stages = {name for text in texts for name in re.findall(r'stage\("([^"]+)"', text)}
     assert len(stages) > 10
     assert all(console.stage_line(stage, 0, 2) != stage for stage in stages)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from auditor.cli import main
+from auditor.cli.main import main
 from auditor.demo import Demo, build, packaged_examples
 from auditor.errors import UsageProblem
 from auditor.rulebook import load, tree_files

@@ -10,7 +10,7 @@ import pytest
 from conftest import TinyRepository
 from scenarios.pools import POOL, READERS, pool
 
-from auditor.cli import main
+from auditor.cli.main import main
 from auditor.errors import UsageProblem
 from auditor.model import Finding, Lifetime, Timeline
 from auditor.runs.audit import run

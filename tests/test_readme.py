@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from auditor.cli import cli, main
+from auditor.cli.audit import audit as cli
+from auditor.cli.main import main
 from auditor.config import settle
 from auditor.demo import Demo, build
 from auditor.rulebook import load

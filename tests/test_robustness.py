@@ -17,7 +17,7 @@ from conftest import TinyRepository
 from scenarios.pools import POOL, READERS, pool
 
 import auditor
-from auditor import cli
+from auditor.cli.main import main
 
 ROOT = Path(auditor.__file__).parents[1]
 PATH = f"python/{POOL}"
@@ -258,7 +258,7 @@ def here(
     def run(cwd: Path, *arguments: str) -> tuple[int, str]:
         monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
         monkeypatch.chdir(cwd)
-        status = cli.main(arguments)
+        status = main(arguments)
         out, err = capsys.readouterr()
         clear(out, err)
         return status, err

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from conftest import TinyRepository
 
-from auditor import cli, rulebook
+from auditor import rulebook
+from auditor.cli.main import main
 from auditor.errors import UsageProblem
 from auditor.model import Report
 from auditor.repo.scripts import Scripts
@@ -138,7 +139,7 @@ def test_exit_statuses(
         repository.write({"run.sh": script})
     monkeypatch.chdir(repository.top)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    assert cli.main(["serve", "run.sh", "-o", "json"]) == status
+    assert main(["serve", "run.sh", "-o", "json"]) == status
     if status == 2:
         assert "run.sh: no such file" in capsys.readouterr().err
         return
@@ -156,7 +157,7 @@ def test_the_tables_are_a_report_of_their_own(
     repository = tiny_repository(tree())
     monkeypatch.chdir(repository.top)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    assert cli.main(["serve", "--tables", "-o", "json"]) == 0
+    assert main(["serve", "--tables", "-o", "json"]) == 0
     tables = json.loads(capsys.readouterr().out)["tables"]
     [hermes] = [row for row in tables["tool_parsers"] if row["name"] == "hermes"]
     assert hermes["starts"] == ["<tool_call>"]
@@ -166,7 +167,7 @@ def test_the_tables_are_a_report_of_their_own(
         for row in tables[kind]:
             assert (repository.top / row["path"]).is_file()
             assert row["line"] >= 1
-    assert cli.main(["serve", "--tables"]) == 0
+    assert main(["serve", "--tables"]) == 0
     page = capsys.readouterr().out
     for text in (
         "hermes",
@@ -201,10 +202,10 @@ def test_the_forks_configuration_names_scripts_inside_the_fork_only(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     repository.write({"run.sh": UNKNOWN_PARSER, "audit.toml": 'serve = ["run.sh"]\n'})
     monkeypatch.chdir(tmp_path)
-    assert cli.main(["serve", "-C", str(repository.top)]) == 1
+    assert main(["serve", "-C", str(repository.top)]) == 1
     assert "run.sh:1" in capsys.readouterr().out
     repository.write({"audit.toml": 'serve = ["../outside.sh"]\n'})
-    assert cli.main(["serve", "-C", str(repository.top)]) == 2
+    assert main(["serve", "-C", str(repository.top)]) == 2
     assert "leads out of the fork" in capsys.readouterr().err
 
 

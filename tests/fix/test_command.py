@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from auditor.cli import main
+from auditor.cli.main import main
 
 from .trees import HEAD, POOL, method
 

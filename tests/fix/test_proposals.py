@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from auditor.cli import main
+from auditor.cli.main import main
 from auditor.fix.text import Source
 from auditor.model import Report
 from auditor.repo.scripts import Scripts

@@ -10,8 +10,8 @@ import cmarkgfm
 import jsonschema
 import pytest
 
-from auditor import cli
-from auditor.cli import main
+from auditor.cli import drift as command
+from auditor.cli.main import main
 from auditor.formats.drift import NAMES, render
 from auditor.formats.drift_json import SCHEMA_FILE, schema
 from auditor.formats.drift_words import Standing, Words
@@ -111,7 +111,7 @@ def weekly(line, tmp_path, monkeypatch):
     """Runs the report at a date, with the history; later runs see what was changed."""
 
     def at(day, *arguments):
-        monkeypatch.setattr(cli, "_now", lambda: datetime(2026, 3, day, tzinfo=timezone.utc))
+        monkeypatch.setattr(command, "_now", lambda: datetime(2026, 3, day, tzinfo=timezone.utc))
         return run(line, "--history", str(tmp_path / "drift.jsonl"), *arguments)
 
     return at

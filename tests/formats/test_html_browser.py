@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from auditor import cli
+from auditor.cli.main import main
 from auditor.formats.html import render
 from auditor.formats.verdict import decide
 
@@ -112,7 +112,7 @@ def test_on_paper_everything_is_unfolded(opened):
 def test_the_page_of_the_demo_fits_two_screens(browser, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     file = tmp_path / "audit.html"
-    assert cli.main(["demo", str(tmp_path / "demo"), "-q", "-o", f"html={file}"]) == 1
+    assert main(["demo", str(tmp_path / "demo"), "-q", "-o", f"html={file}"]) == 1
     page = browser.new_page(viewport={"width": 1400, "height": 900})
     page.goto(file.as_uri())
     assert page.locator("article").count() == 12

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from auditor.cli import main
+from auditor.cli.main import main
 from auditor.runs.audit import run
 from auditor.runs.request import AuditRequest
 from tests.benchmarks.releases import Unavailable, release
