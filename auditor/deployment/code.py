@@ -11,7 +11,7 @@ from typing import TypeVar
 from auditor.deployment.parts import Body, Given, Part, Row, Use, last
 from auditor.deployment.words import Way, Words
 from auditor.serve.tables.modules import Tree, package_of
-from auditor.source.pieces import Piece, cut, statements
+from auditor.source.statements import Piece, cut, statements
 
 T = TypeVar("T")
 

@@ -14,8 +14,8 @@ import msgspec
 from auditor.deployment.needs import Alternatives, Grounds, Need, Needs, Place, Seen, needs_of
 from auditor.deployment.words import WAYS, Way, of_server
 from auditor.serve.tables.modules import Tree
-from auditor.source.pieces import cut, words
 from auditor.source.results import ResultStore, content_key
+from auditor.source.statements import cut, words
 
 
 class Kept(msgspec.Struct, frozen=True):

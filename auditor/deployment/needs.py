@@ -9,7 +9,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from auditor.beside import Beside
+from auditor.background import Background
 from auditor.deployment.asks import Asks
 from auditor.deployment.code import Code
 from auditor.deployment.ways import Ways
@@ -20,7 +20,7 @@ from auditor.serve.tables.flags import flags
 from auditor.serve.tables.guards import defaults
 from auditor.serve.tables.modules import Tree
 from auditor.serve.tables.terms import ALWAYS, Cases, both, constants
-from auditor.source.pieces import Piece
+from auditor.source.statements import Piece
 
 T = TypeVar("T")
 
@@ -193,7 +193,9 @@ def needs_of(
         found = [[told.alternatives(q(ways, place)) for q in questions] for place in places]
         return found, Grounds.of(code, tree)
 
-    beside = Beside(lambda: ask(lambda ways, place: _armed(ways, arming, place), _run), alone=alone)
+    beside = Background(
+        lambda: ask(lambda ways, place: _armed(ways, arming, place), _run), alone=alone
+    )
     made, grounds = ask(_made)
     others, more = beside.result()
     found = {

@@ -8,8 +8,8 @@ from functools import cached_property, lru_cache
 from typing import Literal
 
 from auditor.serve.tables.modules import Tree
-from auditor.source.pieces import words
 from auditor.source.scout import deployed
+from auditor.source.statements import words
 
 SERVER = "sglang/srt/"
 """Where the code of the server is, in every era."""

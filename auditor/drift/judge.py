@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from auditor.drift.backwards import stands
 from auditor.drift.lines import Code, text_lines
-from auditor.drift.pieces import Judged, PieceState, judge_code, judge_lines
+from auditor.drift.one_symbol import Judged, PieceState, judge_code, judge_lines
+from auditor.drift.reversible import stands
 from auditor.errors import Unreadable
 from auditor.model import Evidence
 from auditor.repo.commits import Blobs, Edit, FileEdit

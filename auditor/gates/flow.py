@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from auditor.gates.binding import bind, keys_of, paths_of, substitute
-from auditor.gates.grounds import Asked, Grounds
 from auditor.gates.memory import SideMemory
+from auditor.gates.questions import Asked, Grounds
 from auditor.gates.values import (
     ELEMENT,
     FIXED,

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from auditor.gates.grounds import Asked, Ground, Grounds
+from auditor.gates.questions import Asked, Ground, Grounds
 from auditor.gates.values import Summary
 from auditor.source.index import ClassKey, SourceIndex
 from auditor.source.results import ResultStore

@@ -12,7 +12,7 @@ from packaging.version import Version
 
 from auditor.errors import UsageProblem
 from auditor.model import Finding, Hit
-from auditor.releases.endings import Endings, Whole, pairs, texts_of
+from auditor.releases.fixed_by import Endings, Whole, pairs, texts_of
 from auditor.repo.git import GitError
 from auditor.repo.lineage import release_tags
 from auditor.repo.references import RELEASE_PREFIX, release_of

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from auditor.beside import Beside
+from auditor.background import Background
 from auditor.checks import CHECKS
 from auditor.checks.sides import Sides, unmarked
 from auditor.model import (
@@ -97,7 +97,7 @@ def judge(
         if known is not None:
             found[number] = known
     left = [number for number in range(len(candidates)) if number not in found]
-    running: dict[str, tuple[int, Beside[Verdict]]] = {}
+    running: dict[str, tuple[int, Background[Verdict]]] = {}
     lanes = ("newest",) if alone else ("newest", "oldest")
     while left or running:
         told(len(found), len(candidates))
@@ -105,9 +105,9 @@ def judge(
             if left and lane not in running:
                 number = left.pop() if lane == "newest" else left.pop(0)
                 work = _Work(candidates[number], book, cache)
-                running[lane] = (number, Beside(work, alone=alone))
+                running[lane] = (number, Background(work, alone=alone))
         order = list(running)
-        lane = order[Beside.first([running[lane][1] for lane in order])]
+        lane = order[Background.first([running[lane][1] for lane in order])]
         number, done = running.pop(lane)
         found[number] = done.result()
     return [

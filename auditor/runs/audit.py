@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from auditor import __version__
-from auditor.beside import Beside
+from auditor.background import Background
 from auditor.checks.sides import Sides
 from auditor.model import (
     ChangeSet,
@@ -16,7 +16,7 @@ from auditor.model import (
     Report,
     Skipped,
 )
-from auditor.releases import endings, later
+from auditor.releases import fixed_by, later
 from auditor.repo import changes as changes_of
 from auditor.repo.closest import Releases
 from auditor.repo.scripts import Scripts, surroundings
@@ -66,7 +66,7 @@ def run(
     with contextlib.closing(FactStore(request.cache, alone=alone)) as store:
         sides = Sides(snapshots, book.vocabulary, store, clock.stage)
         # Not earlier: what has been read need not be read again to be compared.
-        comparison = Beside(compare, alone=alone, patient=True)
+        comparison = Background(compare, alone=alone, patient=True)
         outcome = judged(sides, book, rules, request.cache, clock, alone, past.later, workings)
     with clock.stage("origin"):
         earlier = [s for s in snapshots[1:] if s.side != "target"]
@@ -98,7 +98,7 @@ def run(
         accepted = acceptance.accept(findings, wanted, book, scope)
         shown, hidden = selected(accepted.findings, request, scope, since)
     with clock.stage("fixed where", 0, len(shown)):
-        shown = endings.of_findings(shown, fork, upstream, targets, book, request.cache, whole)
+        shown = fixed_by.of_findings(shown, fork, upstream, targets, book, request.cache, whole)
     with clock.stage("cut out", 0, len(shown)):
         lines = excerpts.excerpts(shown, trees, scope.read)
     skipped |= {*accepted.skipped}

@@ -14,7 +14,7 @@ from auditor.model import (
     Release,
     Timeline,
 )
-from auditor.releases import endings, timeline
+from auditor.releases import fixed_by, timeline
 from auditor.repo import lineage
 from auditor.repo.snapshot import (
     Snapshot,
@@ -69,7 +69,7 @@ def run_history(
             if len(folders) == 1:
                 [folder] = folders
                 extracted = {v.info.ref: v.files for v in verdicts}
-                lives = endings.of_lifetimes(
+                lives = fixed_by.of_lifetimes(
                     lives, repository, folder, commits, extracted, book, request.cache
                 )
             else:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from auditor.beside import Beside
+from auditor.background import Background
 from auditor.checks import CHECKS
 from auditor.checks.sides import Sides
 from auditor.checks.view import Norm, View
@@ -28,8 +28,8 @@ from auditor.repo.snapshot import (
 from auditor.rulebook import CheckName, Rule, Rulebook
 from auditor.runs.newcallers import pointed
 from auditor.runs.opening import skipped_of
+from auditor.runs.other_sides import Witnesses, defects
 from auditor.runs.request import Clock
-from auditor.runs.witnesses import Witnesses, defects
 from auditor.source.results import ResultStore, content_key
 from auditor.triage.findings import blame, triage
 
@@ -106,7 +106,7 @@ def _judge(
     with clock.stage("judge", 0, len(fork.readings.readings)):
         norms = {name: CHECKS[name].learn(views) for name in sorted({r.check for r in rules})}
         workings.views, workings.norms = views, norms
-        elsewhere = Beside(lambda: defects(rules, norms, others), alone=alone)
+        elsewhere = Background(lambda: defects(rules, norms, others), alone=alone)
         for rule in rules:
             judged = CHECKS[rule.check].judge(rule.params, norms[rule.check], fork)
             hits += [(rule, hit) for hit in judged]

@@ -10,7 +10,7 @@ from auditor.checks.view import Norm, View
 from auditor.gates.values import Place
 from auditor.model import CONFIDENCES, Evidence, Hit, Location, Symbol
 from auditor.rulebook import CheckName, Rule
-from auditor.runs.witnesses import Witnesses, texts
+from auditor.runs.other_sides import Witnesses, texts
 from auditor.triage.findings import Blame
 
 Judged = tuple[Rule, Hit, Blame]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from auditor.releases import endings, timeline
+from auditor.releases import fixed_by, timeline
 from auditor.repo.marks import mark_of
 from auditor.repo.snapshot import (
     Snapshot,
@@ -29,7 +29,7 @@ def candidate(ref: str, name: str, around: Snapshot, cache: Path | None) -> time
 
 def whole_releases(
     fork: Snapshot, book: Rulebook, cache: Path | None, alone: bool
-) -> endings.Whole:
+) -> fixed_by.Whole:
     """Judges releases in full, each by itself as in `audit history`."""
 
     def whole(tags: Sequence[str]) -> list[frozenset[tuple[str, str]]]:

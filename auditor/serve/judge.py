@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from auditor.beside import Beside
+from auditor.background import Background
 from auditor.errors import UsageProblem
 from auditor.model import Checked, Finding, Hit, Launch, Side, Skipped
 from auditor.repo.scripts import Scripts, Surroundings
@@ -68,7 +68,7 @@ def read_trees(
             results.save(key, known)
         return known
 
-    rest = Beside(
+    rest = Background(
         lambda: [tables(sources) for _, sources in read[1:]], alone=alone or len(read) < 2
     )
     known = [tables(sources) for _, sources in read[:1]] + rest.result()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from auditor.beside import Beside
+from auditor.background import Background
 from auditor.errors import Unreadable
 from auditor.source import extract
 from auditor.source.facts import ModuleFacts
@@ -128,7 +128,7 @@ class FactStore:
         order = sorted(missing, key=lambda key: (len(missing[key][0]), key))
         much = sum(len(data) for data, *_ in missing.values()) >= _WORTH_SHARING
         shared = order[::2] if much and not self._alone else []
-        beside = Beside(lambda: [_encoded(missing[key]) for key in shared], alone=not shared)
+        beside = Background(lambda: [_encoded(missing[key]) for key in shared], alone=not shared)
         for key in order[1::2] if shared else order:
             facts = self._recent[key] = _extracted(missing[key])
             if self._database is not None and not isinstance(facts, str):

@@ -8,7 +8,7 @@ import re
 import msgspec
 
 from auditor.source import facts as f
-from auditor.source.pieces import Piece, cut
+from auditor.source.statements import Piece, cut
 
 _DIGEST = 40
 """Hexadecimal digits; 160 bits are enough against contents made to collide."""

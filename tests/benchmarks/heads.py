@@ -27,7 +27,7 @@ from typing import NamedTuple
 from tabulate import tabulate
 
 from auditor.drift.judge import Tree, Versions, judge
-from auditor.releases.endings import Endings, State
+from auditor.releases.fixed_by import Endings, State
 from auditor.repo.commits import Edit, edits
 from auditor.repo.files import MAX_PYTHON
 from auditor.repo.git import REGULAR, Repository, discover

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from auditor.checks.sides import Sides, unmarked
 from auditor.gates import flow
-from auditor.gates.grounds import Grounds
+from auditor.gates.questions import Grounds
 from auditor.model import Report
 from auditor.repo.snapshot import open_fork, open_reference
 from auditor.rulebook import load

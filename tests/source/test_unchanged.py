@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from auditor.source import extract, unchanged
 from auditor.source.store import FactStore
-from tests.source.test_pieces import BLOCKS, STDLIB
+from tests.source.test_statements import BLOCKS, STDLIB
 
 MORE = (
     "def g(a: 'A[\\n int]' = 1) -> 'B': return a\n",

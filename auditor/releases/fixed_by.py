@@ -314,7 +314,7 @@ def of_findings(
     )
     told = [repr((finding.fingerprint, finding.hit)) for finding in wanted]
     where = [str(repository.directory), fork.folder, first]
-    key = content_key(["endings", book.digest, *where, *map(repr, commits), *told], ())
+    key = content_key(["fixed by", book.digest, *where, *map(repr, commits), *told], ())
     known = results.load(key)
     if known is None:
         with contextlib.closing(FactStore(cache, alone=True)) as store:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from auditor.deployment.code import File
 from auditor.deployment.words import WAYS
-from auditor.source.pieces import cut, statements
+from auditor.source.statements import cut, statements
 
 BLOCKS = (
     "import os\n",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from auditor.drift.backwards import stands
+from auditor.drift.reversible import stands
 from tests.drift.histories import BASE, FIXED, OTHER, OTHER_BASE, POOL, READ, History
 
 GUARDED = """\

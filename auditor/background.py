@@ -15,7 +15,7 @@ T = TypeVar("T")
 _PATIENCE = 10  # steps of niceness
 
 
-class Beside(Generic[T]):
+class Background(Generic[T]):
     """Work started at once in a forked child; ``result`` waits for it.
 
     What the child cannot do (it died, its result cannot be sent, the platform cannot fork) is done
@@ -47,7 +47,7 @@ class Beside(Generic[T]):
         sender.close()
 
     @staticmethod
-    def first(running: Sequence[Beside[T]]) -> int:
+    def first(running: Sequence[Background[T]]) -> int:
         """The place of one whose outcome is there, waited for; 0 where none runs beside."""
         receivers = {id(one._receiver): n for n, one in enumerate(running) if one._process}
         if len(receivers) < len(running):
