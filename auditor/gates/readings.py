@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from auditor.gates.flow import EVERYTHING, Evaluator
+from auditor.gates.evaluator import Evaluator
+from auditor.gates.events import EVERYTHING
 from auditor.gates.memory import SideMemory
 from auditor.gates.values import (
     ELEMENT,

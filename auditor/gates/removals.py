@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from auditor.gates.flow import EVERYTHING
+from auditor.gates.events import EVERYTHING
 from auditor.gates.gaps import Gap, Sibling
 from auditor.gates.readings import Readings, key_parameters, reads_elements
 from auditor.gates.values import ELEMENT, Path, Read, Wait

@@ -20,6 +20,9 @@ on only where a parameter says so has the step ``?parameter`` before its path.
 Keys: TypeAlias = frozenset[str]
 """Names of the parameters a value is computed from; ``LOOP`` for a loop's own variable."""
 
+Types: TypeAlias = tuple[tuple[str, frozenset[ClassKey]], ...]
+"""Parameter names with the classes of what they are given."""
+
 LOOP = "@loop"
 ELEMENT = "[]"
 FIXED = "[0]"

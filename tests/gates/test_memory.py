@@ -152,17 +152,17 @@ def audit(fork: Path, upstream: Path, cache: Path | None) -> Report:
 def walks() -> Iterator[list[str]]:
     """The functions whose bodies are walked meanwhile."""
     seen: list[str] = []
-    original = flow._Walk.run
+    original = flow.Walk.run
 
-    def counted(self: flow._Walk) -> object:
+    def counted(self: flow.Walk) -> object:
         seen.append(self.function.facts.qualname)
         return original(self)
 
-    flow._Walk.run = counted  # type: ignore[method-assign,assignment]
+    flow.Walk.run = counted  # type: ignore[method-assign,assignment]
     try:
         yield seen
     finally:
-        flow._Walk.run = original  # type: ignore[method-assign]
+        flow.Walk.run = original  # type: ignore[method-assign]
 
 
 step = st.sampled_from(NAMES).flatmap(
