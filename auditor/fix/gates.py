@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import builtins
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import libcst as cst
 
-from auditor.checks.view import Norm, View
+from auditor.checks.view import View
 from auditor.fix import calls
-from auditor.fix.text import LINE_END, Edit, Source, Unfit, narrowed
-from auditor.fix.written import (
+from auditor.fix.material import gate_name, last_of, versions_of
+from auditor.fix.meaning import Meaning, declared, receiver_of
+from auditor.fix.statements import (
     Statement,
-    Written,
-    attributes_of,
     awaits,
     commented,
     computes,
@@ -24,13 +22,13 @@ from auditor.fix.written import (
     renamed,
     restored,
 )
+from auditor.fix.text import LINE_END, Edit, Unfit, narrowed
+from auditor.fix.written import Written
 from auditor.gates.gaps import Gap, nearness
-from auditor.gates.readings import key_parameters
 from auditor.gates.values import SELF
 from auditor.model import Finding
-from auditor.source.index import ClassKey, Function
+from auditor.source.index import Function
 
-_BUILT_IN = frozenset(dir(builtins))
 _MOST_SIBLINGS = 24
 
 
@@ -50,28 +48,11 @@ class Offer:
 
 
 @dataclass
-class Gates:
+class Gates(Meaning):
     """The gaps of a fork with all that can be learned from: its siblings and the other sides.
 
     ``views`` are those of the audit, the fork's first.
     """
-
-    views: Sequence[View]
-    norm: Norm
-    _written: dict[tuple[int, str, int], Written] = field(default_factory=dict)
-    _sources: dict[tuple[int, str], Source] = field(default_factory=dict)
-
-    @property
-    def fork(self) -> View:
-        """The side that is edited."""
-        return self.views[0]
-
-    def gaps(self) -> dict[tuple[str, str], Gap]:
-        """The gaps of the fork by path and qualified name."""
-        return {
-            (gap.function.path, gap.function.facts.qualname): gap
-            for gap in self.fork.gaps(self.norm)
-        }
 
     def follows(self, gap: Gap) -> bool:
         """Whether a gap is likely to close with others, so that it is edited only if it does not.
@@ -168,7 +149,7 @@ class Gates:
             view for view in self.views[1:] if view.side != "target" or view.ref == finding.fixed_in
         ]
         for view in sorted(sides, key=lambda view: order[view.side]):
-            for function in _same(view, gap.function):
+            for function in versions_of(view, gap.function):
                 theirs = self.written(view, function)
                 gates = theirs.waits(self._lines(view, function, gap))
                 if not gates:
@@ -180,7 +161,7 @@ class Gates:
                 if view.side != "target" and has_it:
                     if kept <= frozenset().union(*map(core, own)):
                         continue
-                about = _name(gap.gate.split("."))
+                about = gate_name(gap.gate.split("."))
                 gone = [mine.guards(w, about) for w in own if core(w) <= kept]
                 body = mine.without(gone, mine.block)
                 edit = mine.edit(restored(body, theirs.block, gates, mine.unit))
@@ -195,7 +176,7 @@ class Gates:
         """The function's own wait, before what it reads too early."""
         mine = self.written(self.fork, gap.function)
         waits = mine.waits(self._lines(self.fork, gap.function, gap))
-        about = _name(gap.gate.split("."))
+        about = gate_name(gap.gate.split("."))
         for wait in waits:
             told = mine.guards(wait, about)
             # Conditions of its own that ask for something else stay where they do more than look.
@@ -254,13 +235,13 @@ class Gates:
         if base is None:
             raise Unfit("the overridden method is not in the tree")
         given = self.written(self.fork, base)
-        if not _receiver(gap.function, mine):
+        if not receiver_of(gap.function, mine):
             raise Unfit("a static method has nothing to ask super() by")
         if _decorators(given) - {"classmethod"} or given.yields:
             raise Unfit("that a call of the overridden method runs it is not known")
         if given.node.asynchronous is not None and mine.node.asynchronous is None:
             raise Unfit("the overridden method is asynchronous, and this function is not")
-        same = [_declared(p) for p in given.parameters] == [_declared(p) for p in mine.parameters]
+        same = [declared(p) for p in given.parameters] == [declared(p) for p in mine.parameters]
         if not same or list(map(bool, given.collects)) != list(map(bool, mine.collects)):
             raise Unfit("the overridden method takes other arguments")
         keywords = {p.name.value for p in mine.node.params.kwonly_params}
@@ -384,65 +365,13 @@ class Gates:
                 raise Unfit(f"{rebound[0]} is given another value here before the read")
         return mine.with_wait(moved, position)
 
-    def _mapping(
-        self, gap: Gap, mine: Written, function: Function, theirs: Written, wait: Statement
-    ) -> tuple[dict[str, cst.BaseExpression], dict[tuple[str, str], cst.BaseExpression]]:
-        """What the sibling's names are called here. Raises Unfit for one that nothing answers to.
-
-        ``layer.layer_id`` and ``layer_id`` are the same where one has the object and the other its
-        number.
-        """
-        names: dict[str, cst.BaseExpression] = {}
-        attributes: dict[tuple[str, str], cst.BaseExpression] = {}
-        their_self = _receiver(function, theirs)
-        my_self = _receiver(gap.function, mine)
-        for name in sorted(free_names(wait)):
-            if name == their_self:
-                if not my_self:
-                    raise Unfit("this function has no object of its own")
-                names[name] = cst.Name(my_self)
-            elif name in theirs.parameter_names:
-                if name not in mine.parameter_names:
-                    self._parameter(gap, name, mine, theirs, wait, names, attributes)
-            elif name not in {*theirs.locals, *_BUILT_IN, *mine.source.names}:
-                raise Unfit(f"{name} is not known in this file")
-        return names, attributes
-
-    def _parameter(
-        self,
-        gap: Gap,
-        name: str,
-        mine: Written,
-        theirs: Written,
-        wait: Statement,
-        names: dict[str, cst.BaseExpression],
-        attributes: dict[tuple[str, str], cst.BaseExpression],
-    ) -> None:
-        for attribute in sorted(attributes_of(wait, name)):
-            if attribute in mine.parameter_names:
-                attributes[name, attribute] = cst.Name(attribute)
-                return
-        for own in mine.parameter_names:
-            if name in attributes_of(mine.node.body, own) and own != _receiver(gap.function, mine):
-                names[name] = cst.Attribute(cst.Name(own), cst.Name(name))
-                return
-        keys = sorted(self._keys(gap) & set(mine.parameter_names))
-        if len(keys) != 1:
-            raise Unfit(f"nothing here is its {name}")
-        if mine.takes_apart(keys[0]):
-            raise Unfit(f"{keys[0]} is more than its {name}")
-        told = {theirs.annotation(name), mine.annotation(keys[0])} - {""}
-        if len(told) > 1 or attributes_of(wait, name):
-            raise Unfit(f"its {name} is of another kind than {keys[0]}")
-        names[name] = cst.Name(keys[0])
-
     def _gate_parameters(self, method: Function) -> frozenset[str]:
         """The parameters without which a method does not wait."""
         summary = self.fork.readings.summary(method, method.owner)
         found: set[str] = set()
         for wait in summary.waits:
             if wait.token[0].startswith("param:") and self.fork.readings.is_gate(wait.token[:1]):
-                found |= {_last(wait.token[0]), *wait.keys}
+                found |= {last_of(wait.token[0]), *wait.keys}
         for read in summary.reads:
             for token, keys in read.held:
                 if token[0].startswith("?"):
@@ -469,153 +398,13 @@ class Gates:
 
     # -- what is in reach ------------------------------------------------------------------------
 
-    def _in_reach(self, gap: Gap, gate: Statement, mine: Written, theirs: Written) -> None:
-        """Raises Unfit unless all that another version's wait names is there in mine."""
-        own = {*mine.parameter_names, *mine.locals, *mine.source.names, *_BUILT_IN}
-        for name in sorted(free_names(gate) - own):
-            raise Unfit(f"the wait names {name}, which is not known here")
-        self._known_attributes(gap, gate, mine, None, None)
-
-    def _within_reach(
-        self,
-        gap: Gap,
-        value: cst.BaseExpression,
-        function: Function,
-        mine: Written,
-        theirs: Written,
-    ) -> None:
-        """Raises Unfit unless an argument of another call means the same here."""
-        receiver = _receiver(gap.function, mine)
-        for name in sorted(free_names(value) - _BUILT_IN):
-            if name == receiver == _receiver(function, theirs):
-                continue
-            here = name in mine.parameter_names or name in mine.source.names
-            if function.facts.qualname == gap.function.facts.qualname:
-                here = here or name in mine.locals
-            if not here or (name in theirs.locals and name not in mine.locals):
-                raise Unfit(f"{function.facts.qualname} hands over {name}, which is not known here")
-        view = self.fork if function.owner == gap.function.owner else None
-        self._known_attributes(gap, value, mine, view, function)
-
-    def _known_attributes(
-        self,
-        gap: Gap,
-        node: cst.CSTNode,
-        mine: Written,
-        view: View | None,
-        function: Function | None,
-    ) -> None:
-        """Raises Unfit where code asks ``self`` for what the fork's class does not have.
-
-        Objects of a class that others are made of may have what all of those have.
-        """
-        owner = gap.function.owner
-        receiver = _receiver(gap.function, mine)
-        if owner is None or not receiver:
-            return
-        mro = self.fork.index.classes[owner].mro
-        if view is self.fork and function is not None and function.owner in mro:
-            return
-        known = set(_attributes(self.fork, mro))
-        made = [
-            self.fork.index.classes[key].mro for key in self.fork.index.subclasses.get(owner, ())
-        ]
-        if made:
-            known |= set.intersection(*(set(_attributes(self.fork, order)) for order in made))
-        for name in sorted(attributes_of(node, receiver) - known):
-            if name not in gap.function.facts.mentions:
-                raise Unfit(f"the class has no {name}")
-
-    def _same_shape(self, gap: Gap, mine: Written, theirs: Written) -> None:
-        """Raises Unfit where another version of a function cannot stand in the fork's place."""
-        if (theirs.head != mine.head and theirs.head.strip() != mine.head.strip()) or (
-            _indent(theirs.text) != _indent(mine.text)
-        ):
-            raise Unfit("the target's function is laid out otherwise")
-        if [_declared(p) for p in theirs.parameters] != [_declared(p) for p in mine.parameters]:
-            raise Unfit("the target's function takes other arguments")
-        if len(theirs.node.decorators) != len(mine.node.decorators):
-            raise Unfit("the target's function is decorated otherwise")
-        known = {*mine.source.names, *_BUILT_IN, *mine.parameter_names, *theirs.locals}
-        known |= free_names(mine.node)
-        for name in sorted(free_names(theirs.node) - set(theirs.parameter_names) - known):
-            raise Unfit(f"the target's function names {name}, which is not known here")
-        self._known_attributes(gap, theirs.node, mine, None, None)
-
     # -- material --------------------------------------------------------------------------------
-
-    def written(self, view: View, function: Function) -> Written:
-        """A function of a side as it is written, parsed once. Raises Unfit."""
-        place = self.views.index(view)
-        key = (place, function.path, function.facts.line)
-        if key not in self._written:
-            self._written[key] = Written.of(
-                self.source(place, function.path), function.facts.qualname, function.facts.line
-            )
-        return self._written[key]
-
-    def source(self, place: int, path: str) -> Source:
-        """A file of the ``place``-th side. Raises Unfit."""
-        if (place, path) not in self._sources:
-            self._sources[place, path] = Source.of_python(self.views[place].sources[path])
-        return self._sources[place, path]
-
-    def _versions(self, gap: Gap, views: Sequence[View]) -> Iterator[Written]:
-        for view in views:
-            for function in _same(view, gap.function):
-                yield self.written(view, function)
-
-    def _lines(self, view: View, function: Function, gap: Gap) -> set[int]:
-        """The lines at which a function waits on a gate, or on what the gap is about."""
-        readings = view.readings
-        about = _name(gap.gate.split("."))
-        return {
-            function.line_of(wait.line)
-            for wait in readings.summary(function, function.owner).waits
-            if readings.is_gate(wait.token) or _name(wait.token) == about
-        }
-
-    def _keys(self, gap: Gap) -> frozenset[str]:
-        """The parameters that choose what is read too early."""
-        owner = gap.function.owner
-        if owner is None:
-            return frozenset()
-        found = self.fork.readings.of_method(owner, gap.function)
-        keys = [key_parameters(r.read) for r in found if r.root in gap.roots and not r.gated]
-        return frozenset().union(*keys)
-
-
-def _same(view: View, function: Function) -> list[Function]:
-    """Another side's versions of a function: of the same file, or the only one of its name."""
-    found = view.functions.get(function.facts.qualname, ())
-    home = [f for f in found if f.path == function.path]
-    return home or (list(found) if len(found) == 1 else [])
-
-
-def _attributes(view: View, mro: Sequence[ClassKey]) -> Iterator[str]:
-    for key in mro:
-        known = view.index.classes[key]
-        yield from known.methods
-        yield from view.index.assigned(key)
-        for assign in known.facts.assigns:
-            yield from (t.id for t in assign.targets if hasattr(t, "id"))
-
-
-def _receiver(function: Function, written: Written) -> str:
-    """The name of a method's object; empty for a function and a static method."""
-    if function.owner is None or "staticmethod" in function.facts.decorators:
-        return ""
-    return written.parameter_names[0] if written.parameter_names else ""
 
 
 def _decorators(written: Written) -> set[str]:
     """The decorators of a function, those that are no plain name as empty text."""
     found = (decorator.decorator for decorator in written.node.decorators)
     return {node.value if isinstance(node, cst.Name) else "" for node in found}
-
-
-def _declared(parameter: cst.Param) -> tuple[str, bool]:
-    return parameter.name.value, parameter.default is None
 
 
 def _lines_of(written: Written) -> list[str]:
@@ -632,17 +421,3 @@ def _makes(edit: Edit, mine: Written, theirs: Written) -> bool:
 def _newline(text: str) -> str:
     found = LINE_END.search(text)
     return found[0] if found else "\n"
-
-
-def _indent(text: str) -> str:
-    return text[: len(text) - len(text.lstrip(" \t"))]
-
-
-def _last(step: str) -> str:
-    return step.removeprefix("param:")
-
-
-def _name(token: Sequence[str]) -> str:
-    """The attribute or parameter at the end of an access path, whatever is taken of it."""
-    steps = (_last(step) for step in reversed(token))
-    return next((step for step in steps if step.isidentifier()), "")

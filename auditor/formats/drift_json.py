@@ -11,8 +11,9 @@ import msgspec
 from auditor.drift.facts import Drift, FixState, PatchState
 from auditor.drift.runs import Ages, Moved, active, tally
 from auditor.formats.drift_words import Standing
-from auditor.formats.json import Count, Line, ToolRecord, schema_of
+from auditor.formats.json import schema_of
 from auditor.formats.order import place
+from auditor.formats.records import Count, Line, ToolRecord
 from auditor.formats.text import encodable
 from auditor.formats.verdict import Status
 from auditor.model import Category, Origin, Severity, SideInfo

@@ -12,8 +12,8 @@ import msgspec
 from tabulate import tabulate
 
 from auditor.errors import UsageProblem
-from auditor.formats.json import FindingRecord
 from auditor.formats.order import runs
+from auditor.formats.records import FindingRecord
 from auditor.formats.text import Paint, Screen, count, finished, printable, scrub, wrap
 from auditor.model import SEVERITIES, BaselineEntry, Deployment
 from auditor.rulebook import Example, Rule

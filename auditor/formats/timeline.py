@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
-from auditor.formats.json import Count, Line, RepairRecord, ToolRecord, repair_record, schema_of
+from auditor.formats.json import repair_record, schema_of
+from auditor.formats.records import Count, Line, RepairRecord, ToolRecord
 from auditor.formats.text import (
     Paint,
     Screen,

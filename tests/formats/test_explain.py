@@ -14,7 +14,8 @@ from auditor.formats.explain import (
     rule_table,
     rules_json,
 )
-from auditor.formats.json import FindingRecord, document
+from auditor.formats.json import document
+from auditor.formats.records import FindingRecord
 from auditor.formats.text import Screen
 from auditor.formats.verdict import decide
 from auditor.model import Applicability, Evidence
