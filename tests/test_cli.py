@@ -327,9 +327,8 @@ def child_environment(tmp_path: Path, **more: str) -> dict[str, str]:
 STAND_IN = """
 import sys
 from formats.sample import full_report
-from auditor import pipeline
-from auditor.cli.audit import audit
 from auditor.cli.main import main
+from auditor.runs import audit
 
 def run(request, progress, workings):
     progress("releases", 1, 2)

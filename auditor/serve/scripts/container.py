@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 
 from auditor.model import Launch, Pin, Skipped
 from auditor.serve.scripts.command import Setting
-from auditor.serve.scripts.shell import MOST_BYTES, Read, read_text
+from auditor.serve.scripts.shell import read_text
 from auditor.serve.scripts.values import Placed
+from auditor.serve.scripts.variables import MOST_BYTES, Read
 
 Part = tuple[str, int, int]
 """A text with its line and column."""

@@ -21,9 +21,10 @@ from auditor.serve.scripts.inner import read_inner, restored
 from auditor.serve.scripts.manifest import read_config, read_manifest
 from auditor.serve.scripts.masking import mask
 from auditor.serve.scripts.program import read_program
-from auditor.serve.scripts.shell import Read, read_shell
+from auditor.serve.scripts.shell import read_shell
 from auditor.serve.scripts.traced import Traced
 from auditor.serve.scripts.unit import read_makefile, read_unit
+from auditor.serve.scripts.variables import Read
 
 LARGEST = 10 * 1024 * 1024
 """Bytes of one file; scripts have kilobytes."""

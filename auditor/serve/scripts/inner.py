@@ -9,9 +9,10 @@ import msgspec
 from auditor.model import Launch, Skipped
 from auditor.serve.scripts.command import Setting
 from auditor.serve.scripts.masking import Masked, for_shell, is_masked
-from auditor.serve.scripts.shell import Read, read_text
+from auditor.serve.scripts.shell import read_text
 from auditor.serve.scripts.traced import Traced
 from auditor.serve.scripts.values import Source
+from auditor.serve.scripts.variables import Read
 
 
 class _Inner(Source):

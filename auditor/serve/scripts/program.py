@@ -33,8 +33,8 @@ from auditor.serve.scripts.evaluate import (
 from auditor.serve.scripts.inner import read_inner, restored
 from auditor.serve.scripts.literals import Source
 from auditor.serve.scripts.masking import CLOSE, OPEN, Masked, is_masked
-from auditor.serve.scripts.shell import Read
 from auditor.serve.scripts.traced import Traced
+from auditor.serve.scripts.variables import Read
 
 LARGEST = 4 * 1024 * 1024
 """Bytes; a larger file is generated data, and its syntax tree would take gigabytes."""

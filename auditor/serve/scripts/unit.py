@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from auditor.model import Launch, Skipped, Variable
 from auditor.serve.scripts.command import Setting, Word
-from auditor.serve.scripts.shell import MOST_BYTES, Read, read_pieces, read_words
+from auditor.serve.scripts.shell import read_pieces, read_words
 from auditor.serve.scripts.values import (
     Piece,
     Placed,
@@ -22,6 +22,7 @@ from auditor.serve.scripts.values import (
     join,
     size,
 )
+from auditor.serve.scripts.variables import MOST_BYTES, Read
 
 _MOST_SIZE = 20_000
 _LONGEST_SETTING = 50_000

@@ -453,7 +453,7 @@ def test_words_split_as_shlex_splits_them(text):
         words = shlex.split(text)
     except ValueError:
         return
-    with patch("auditor.serve.scripts.shell.launch_of", return_value=None) as called:
+    with patch("auditor.serve.scripts.commands.launch_of", return_value=None) as called:
         _, skipped = read(f"sglang serve {text}\n")
     assert not skipped
     assert [word.text for word in called.call_args.args[0]] == ["sglang", "serve", *words]
