@@ -372,7 +372,7 @@ def _entries(folder: Path, where: str) -> Iterator[Path]:
 
 
 def _reference(source: _Source, where: str, text: str) -> str:
-    """A reference as the pipeline takes it: a folder by its full path, the rest as it is.
+    """A reference as a run takes it: a folder by its full path, the rest as it is.
 
     A reference of the tree's own that is a folder anywhere, from the tree or from where the
     command runs, must be one inside the tree.
