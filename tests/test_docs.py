@@ -48,19 +48,15 @@ EARLIER = ("v0.5.1", "v0.5.9", "v0.5.10", "v0.5.11", "v0.5.12")
 
 
 class Example(NamedTuple):
-    """A line of shell that a page shows; ``inline`` in its text, else in a block of its own."""
+    """A line of shell that a page shows, in its text or in a block of its own."""
 
     page: str
     text: str
-    inline: bool
 
     @property
     def whole(self) -> bool:
         """Whether it can be typed as it is: no placeholder in it, and more than a mere name."""
         return not re.search(r"\b[A-Z]{4,}\b|…", self.text) and len(self.text.split()) > 2
-
-    def __str__(self) -> str:
-        return f"{self.page}: {self.text}"
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -96,9 +92,9 @@ def of_all_commands(group: click.Group = cli) -> Iterator[click.Command]:
 def examples_of(page: str) -> Iterator[Example]:
     for block in blocks(page, "(?:sh|bash|console)"):
         for line in unfold(block).splitlines():
-            yield Example(page, re.sub(r"^\$ |\s+# .*", "", line), False)
+            yield Example(page, re.sub(r"^\$ |\s+# .*", "", line))
     for code in re.findall(r"`(audit [^`]+)`", prose(page)):
-        yield Example(page, " ".join(code.split()), True)
+        yield Example(page, " ".join(code.split()))
 
 
 def anchors(page: Path) -> set[str]:
@@ -322,6 +318,12 @@ def test_the_make_targets_and_extras_they_name_exist() -> None:
         code = "\n".join([*blocks(page, "sh"), *re.findall(r"`([^`]+)`", prose(page))])
         assert set(re.findall(r"^make (\w+)", code, re.MULTILINE)) <= targets
     assert {"make demo", "make test"} <= set(re.findall(r"make \w+", README.read_text()))
+
+
+def test_the_pages_show_what_can_be_run() -> None:
+    shown = " ".join(example.text for example in RUNNABLE)
+    assert [name for name in cli.commands if f"audit {name} " not in shown] == ["demo", "rules"]
+    assert len(RUNNABLE) >= 20
 
 
 @pytest.mark.parametrize("example", dict.fromkeys(e.text for e in RUNNABLE))
