@@ -1,4 +1,4 @@
-"""What the README and the recipes say is what the tool does."""
+"""What the recipes, CONTRIBUTING and ARCHITECTURE say is what the tool does."""
 
 from __future__ import annotations
 
@@ -13,23 +13,15 @@ import pytest
 
 from auditor.cli.audit import audit as cli
 from auditor.cli.main import main
-from auditor.config import settle
 from auditor.demo import Demo, build
 from auditor.rulebook import load
 from auditor.runs.audit import audit_sources
 
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text()
 CI = ROOT / "examples" / "ci"
 
-# Said by --help alone.
-UNSAID = {"--help", "--version"}
 PARAMETERS = [p for command in (cli, *cli.commands.values()) for p in command.params]
 OPTIONS = {name for p in PARAMETERS for name in (*p.opts, *p.secondary_opts)}
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)\n```$", README, re.MULTILINE | re.DOTALL)
 
 
 def options(text: str) -> set[str]:
@@ -50,59 +42,6 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
-def test_every_option_it_names_exists_and_none_is_left_out() -> None:
-    # Reports speak of the server's options too.
-    prose = re.sub(r"^```(?:text|json)\n.*?\n```$", "", README, flags=re.MULTILINE | re.DOTALL)
-    named = options(prose) | {f"-{letter}" for letter in re.findall(r"`-([A-Za-z])\b", README)}
-    assert named - {name for p in PARAMETERS for name in (*p.opts, *p.secondary_opts)} == set()
-    said = UNSAID | named
-    assert [p.name for p in cli.params if not said & {*p.opts, *p.secondary_opts}] == []
-
-
-def test_every_command_it_names_exists_and_none_is_left_out() -> None:
-    named = set(re.findall(r"`audit ([a-z]+)\b", README))
-    assert named == set(cli.commands)
-
-
-def test_the_report_it_shows_is_what_the_demo_prints(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    main(["demo", str(tmp_path / "fork")])
-    printed = capsys.readouterr().out
-    shown = blocks("text")[0].split("…\n")
-    assert len(shown) >= 4
-    assert [part for part in shown if part.strip("\n…") not in printed] == []
-
-
-def test_the_finding_it_shows_is_one_of_the_demo(
-    demo: Demo, capsys: pytest.CaptureFixture[str]
-) -> None:
-    [shown] = blocks("json")
-    main(["-C", str(demo.fork), "--upstream", demo.upstream, "-o", "json"])
-    assert json.loads(shown) in json.loads(capsys.readouterr().out)["findings"]
-
-
-def test_the_configuration_it_shows_is_accepted(tmp_path: Path) -> None:
-    shown, accepting = blocks("toml")
-    (tmp_path / "audit.toml").write_text(shown)
-    (tmp_path / "tools" / "audit-rules").mkdir(parents=True)
-    settings = settle({}, tmp_path)
-    assert settings.upstream == "v0.5.17"
-    assert settings.origins == ("introduced", "regressed", "unknown")
-    (tmp_path / "audit.toml").write_text(accepting)
-    settings = settle({}, tmp_path)
-    assert settings.baseline == tmp_path / "audit-baseline.json"
-    [ignore] = settings.ignores
-    assert load().find(ignore.rule)
-    assert ignore.holds("python/sglang/srt/speculative/a/b.py", "DraftWorker.draft")
-
-
-def test_what_it_links_to_exists() -> None:
-    links = re.findall(r"\]\(([^)#:]+)\)", README)
-    assert links
-    assert [link for link in links if not (ROOT / link).exists()] == []
 
 
 def test_the_recipes_use_options_that_exist() -> None:

@@ -37,7 +37,7 @@ def history_of_findings(context: click.Context, /, **_: object) -> int:
     names those that follow, in order. Each release is judged by itself.
 
     \b
-      audit history --upstream v0.5.0..v0.5.18 --rule ungated-buffer-read
+      audit history --upstream v0.5.1..v0.5.18 --rule ungated-buffer-read
       audit history --upstream pypi:0.5.9 --target pypi:0.5.10 --target pypi:0.5.11
     """
     import msgspec
