@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from tree_sitter import Node
 
-from auditor.serve.scripts.command import Setting, Word, launch_of, requirement_of
+from auditor.serve.scripts.command import launch_of
 from auditor.serve.scripts.expansion import printed
 from auditor.serve.scripts.state import (
     Binding,
@@ -44,6 +44,7 @@ from auditor.serve.scripts.values import (
     split,
 )
 from auditor.serve.scripts.variables import MOST_BYTES, TooMuch, Variables
+from auditor.serve.scripts.words import Setting, Word, requirement_of
 
 _COST_OF_CALL = 20
 _MOST_LAUNCHES = 400

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from auditor.model import Launch, Pin, Skipped
-from auditor.serve.scripts.command import Setting
 from auditor.serve.scripts.shell import read_text
 from auditor.serve.scripts.values import Placed
 from auditor.serve.scripts.variables import MOST_BYTES, Read
+from auditor.serve.scripts.words import Setting
 
 Part = tuple[str, int, int]
 """A text with its line and column."""

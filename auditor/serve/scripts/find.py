@@ -15,7 +15,6 @@ import msgspec
 
 from auditor.errors import Unreadable
 from auditor.model import Argument, Launch, Skipped
-from auditor.serve.scripts.command import Setting
 from auditor.serve.scripts.container import read_dockerfile
 from auditor.serve.scripts.inner import read_inner, restored
 from auditor.serve.scripts.manifest import read_config, read_manifest
@@ -25,6 +24,7 @@ from auditor.serve.scripts.shell import read_shell
 from auditor.serve.scripts.traced import Traced
 from auditor.serve.scripts.unit import read_makefile, read_unit
 from auditor.serve.scripts.variables import Read
+from auditor.serve.scripts.words import Setting
 
 LARGEST = 10 * 1024 * 1024
 """Bytes of one file; scripts have kilobytes."""

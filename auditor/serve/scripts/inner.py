@@ -7,12 +7,12 @@ from collections.abc import Callable
 import msgspec
 
 from auditor.model import Launch, Skipped
-from auditor.serve.scripts.command import Setting
 from auditor.serve.scripts.masking import Masked, for_shell, is_masked
 from auditor.serve.scripts.shell import read_text
 from auditor.serve.scripts.traced import Traced
 from auditor.serve.scripts.values import Source
 from auditor.serve.scripts.variables import Read
+from auditor.serve.scripts.words import Setting
 
 
 class _Inner(Source):

@@ -12,12 +12,13 @@ import msgspec
 from auditor.errors import Unreadable
 from auditor.model import Launch, Pin, Skipped
 from auditor.serve.scripts import recipe
-from auditor.serve.scripts.command import Setting, Word, launch_of
+from auditor.serve.scripts.command import launch_of
 from auditor.serve.scripts.inner import read_inner, restored
 from auditor.serve.scripts.masking import Masked, mask
 from auditor.serve.scripts.surroundings import ENVIRONMENT, Scope, Surroundings
 from auditor.serve.scripts.traced import Traced, split
 from auditor.serve.scripts.variables import Read
+from auditor.serve.scripts.words import Setting, Word
 from auditor.serve.scripts.yamltree import Listing, Mapping, Node, Scalar, YamlFile
 
 MOST_LAUNCHES = 1000

@@ -18,7 +18,7 @@ import msgspec
 
 from auditor.errors import Unreadable
 from auditor.model import Launch, Skipped, Variable
-from auditor.serve.scripts.command import Setting, Word, launch_of
+from auditor.serve.scripts.command import launch_of
 from auditor.serve.scripts.evaluate import (
     MOST_ITEMS,
     Dict,
@@ -35,6 +35,7 @@ from auditor.serve.scripts.literals import Source
 from auditor.serve.scripts.masking import CLOSE, OPEN, Masked, is_masked
 from auditor.serve.scripts.traced import Traced
 from auditor.serve.scripts.variables import Read
+from auditor.serve.scripts.words import Setting, Word
 
 LARGEST = 4 * 1024 * 1024
 """Bytes; a larger file is generated data, and its syntax tree would take gigabytes."""

@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from tree_sitter import Node
 
 from auditor.model import Launch, Skipped
-from auditor.serve.scripts.command import Setting, Word
 from auditor.serve.scripts.commands import Commands
 from auditor.serve.scripts.state import (
     Binding,
@@ -46,6 +45,7 @@ from auditor.serve.scripts.values import (
     split,
 )
 from auditor.serve.scripts.variables import MOST_BYTES, Read, TooMuch, unread
+from auditor.serve.scripts.words import Setting, Word
 
 _MOST_TURNS = 4
 _SOURCES = re.compile(rb"\bsource\b|^\s*\.\s", re.MULTILINE)

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from auditor.model import Variable
-from auditor.serve.scripts.command import Word
 from auditor.serve.scripts.values import (
     BREAK,
     Choice,
@@ -20,6 +19,7 @@ from auditor.serve.scripts.values import (
     scalar,
     split,
 )
+from auditor.serve.scripts.words import Word
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 from auditor.errors import Unreadable
 from auditor.model import Pin, Variable
-from auditor.serve.scripts.command import Setting
 from auditor.serve.scripts.masking import is_masked
 from auditor.serve.scripts.traced import Expanded, expand
 from auditor.serve.scripts.variables import Read
+from auditor.serve.scripts.words import Setting
 from auditor.serve.scripts.yamltree import Listing, Mapping, Node, Scalar, YamlFile
 
 ENVIRONMENT = ("environment", "env", "envs", "variables")

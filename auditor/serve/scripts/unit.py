@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from auditor.model import Launch, Skipped, Variable
-from auditor.serve.scripts.command import Setting, Word
 from auditor.serve.scripts.shell import read_pieces, read_words
 from auditor.serve.scripts.values import (
     Piece,
@@ -23,6 +22,7 @@ from auditor.serve.scripts.values import (
     size,
 )
 from auditor.serve.scripts.variables import MOST_BYTES, Read
+from auditor.serve.scripts.words import Setting, Word
 
 _MOST_SIZE = 20_000
 _LONGEST_SETTING = 50_000

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice, product
 
-from auditor.serve.scripts.command import Word
+from auditor.serve.scripts.words import Word
 
 MOST_ALTERNATIVES = 16
 """Texts that one word may have; a word with more of them counts as unknown."""

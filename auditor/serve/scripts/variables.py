@@ -9,7 +9,6 @@ from dataclasses import replace
 from tree_sitter import Node
 
 from auditor.model import Launch, Pin, Skipped, Variable
-from auditor.serve.scripts.command import Setting
 from auditor.serve.scripts.expansion import Expander
 from auditor.serve.scripts.state import (
     Binding,
@@ -35,6 +34,7 @@ from auditor.serve.scripts.values import (
     size,
     split,
 )
+from auditor.serve.scripts.words import Setting
 
 Read = Callable[[str], bytes | None]
 """Reads a file beside the script by its path, None where there is none that may be read."""

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from auditor.serve.tables.constants import UNKNOWN, Module, Tree, evaluate, lookup, mro, run
+from auditor.serve.tables.declarations import Keywords, by_type, flag_of, generic
 from auditor.serve.tables.facts import Flag
-from auditor.serve.tables.modules import bindings, bound, definitions
+from auditor.serve.tables.modules import definitions
+from auditor.serve.tables.nodes import function_in, is_false, last_name
 from auditor.serve.tables.values import (
     ClassValue,
-    External,
     FunctionValue,
-    LiteralType,
-    Member,
-    is_known,
     members,
 )
 
@@ -25,24 +22,9 @@ SERVER_ARGS = "sglang/srt/server_args.py"
 
 _ENTRY = "prepare_server_args"
 _CLI = "sglang/cli/"
-_LONGEST = 2_000
-"""Characters of a help text or default that are kept."""
 
 _DEEPEST = 8
-_NOTHING = {"store_true", "store_false", "store_const", "append_const", "count", "help", "version"}
-_REPEATS = {"append", "append_const", "extend", "count"}
 _GROUPS = {"add_argument_group", "add_mutually_exclusive_group"}
-_BARE = {"_StoreTrueAction", "_StoreFalseAction", "_StoreConstAction", "_CountAction"}
-_DEPRECATED = re.compile(
-    r"^[\s\[(]*(?:note:?\s*)?"
-    r"(?:(?:--?[\w-]+|this (?:flag|option|argument))\s+(?:is|has been)\s+)?"
-    r"(?:now\s+)?deprecated\b",
-    re.IGNORECASE,
-)
-_INSTEAD = re.compile(
-    r"(?:use|favou?r of|alias (?:for|of)|replaced (?:by|with))\s+[`'\"]?(--[\w-]+(?:=[\w-]+)?)",
-    re.IGNORECASE,
-)
 
 
 class Resolution(NamedTuple):
@@ -94,7 +76,7 @@ def flags(tree: Tree) -> tuple[Flag, ...]:
     if module is None:
         return ()
     reader = _Reader(tree)
-    entry = _function(module.body, _ENTRY)
+    entry = function_in(module.body, _ENTRY)
     owner = module.classes.get("ServerArgs")
     if entry is not None:
         reader.entry(module, entry)
@@ -138,10 +120,10 @@ class _Reader:
         for node in definitions(function.body):
             match node:
                 case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call):
-                    if _last(call.func).endswith("ArgumentParser"):
+                    if last_name(call.func).endswith("ArgumentParser"):
                         made[name] = call
         for name, call in made.items():
-            if not any(k.arg == "add_help" and _is_false(k.value) for k in call.keywords):
+            if not any(k.arg == "add_help" and is_false(k.value) for k in call.keywords):
                 line = call.lineno
                 about = "show this help message and exit"
                 self.add(Flag(("-h", "--help"), "help", module.path, line, None, False, help=about))
@@ -149,7 +131,7 @@ class _Reader:
             self.follow(module, function.body, frozenset({name}), scope, 0)
 
     def add_cli_args(self, module: Module, owner: ast.ClassDef) -> None:
-        method = _function(owner.body, "add_cli_args")
+        method = function_in(owner.body, "add_cli_args")
         if method is not None:
             names = [a.arg for a in method.args.args if a.arg not in ("self", "cls")]
             scope = _locals(module, method.body, {})
@@ -247,7 +229,7 @@ class _Reader:
         if isinstance(node, ast.Attribute):
             owner = self.class_of(module, node.value, scope)
             for cls in mro(owner) if owner else ():
-                method = _function(cls.node.body, node.attr)
+                method = function_in(cls.node.body, node.attr)
                 if method is not None:
                     return FunctionValue(cls.module, method, cls)
         value = evaluate(node, module, scope)
@@ -269,11 +251,11 @@ class _Reader:
                 elif value.startswith("-"):
                     names.append(value)
         if names:
-            self.make(module, call.lineno, names, _Keywords(module, call, scope, body))
+            self.make(module, call.lineno, names, Keywords(module, call, scope, body))
 
-    def make(self, module: Module, line: int, names: list[str], words: _Keywords) -> None:
+    def make(self, module: Module, line: int, names: list[str], words: Keywords) -> None:
         try:
-            self.add(_flag(module, line, names, words))
+            self.add(flag_of(module, line, names, words))
         except RecursionError:
             self.tree.note(f"{module.path}:{line}: {names[0]} is nested too deeply to be read")
 
@@ -282,9 +264,9 @@ class _Reader:
         kind, meta = _annotated(field)
         scope: dict[str, object] = {}
         if isinstance(meta, ast.Call):
-            words = _Keywords(field.module, meta, scope)
+            words = Keywords(field.module, meta, scope)
         else:
-            words = _Keywords(field.module, ast.Call(meta, [], []), scope)
+            words = Keywords(field.module, ast.Call(meta, [], []), scope)
             words.given["help"] = meta
         if words.value("no_cli") is True:
             return
@@ -296,7 +278,7 @@ class _Reader:
         if field.node.value is not None:
             words.given.setdefault("default", field.node.value)
         if "action" not in words.given:
-            _by_type(words, kind, field.module)
+            by_type(words, kind, field.module)
         else:
             extra = words.given.get("action_kwargs")
             if isinstance(extra, ast.Dict):
@@ -328,194 +310,6 @@ class _Reader:
                         self.add(Flag((name,), dest, path, test.lineno))
 
 
-class _Keywords:
-    """The keyword arguments of a call, as expressions and as values."""
-
-    def __init__(
-        self,
-        module: Module,
-        call: ast.Call,
-        scope: Mapping[str, object],
-        body: Sequence[ast.stmt] = (),
-    ) -> None:
-        self.module = module
-        self.scope = scope
-        self.body = body  # of the function that the call stands in
-        self.given: dict[str, ast.expr] = {}
-        self.extra: dict[str, object] = {}
-        for keyword in call.keywords:
-            if keyword.arg is not None:
-                self.given[keyword.arg] = keyword.value
-                continue
-            value = evaluate(keyword.value, module, scope)
-            if isinstance(value, dict):
-                self.extra.update({k: v for k, v in value.items() if isinstance(k, str)})
-        for name, arg in zip(("help", "choices", "aliases"), call.args, strict=False):
-            if not isinstance(arg, ast.Constant) or not str(arg.value).startswith("-"):
-                if _last(call.func) != "add_argument":
-                    self.given.setdefault(name, arg)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.given or name in self.extra
-
-    def value(self, name: str) -> object:
-        """The value, None where the argument is not given."""
-        if name in self.given:
-            return evaluate(self.given[name], self.module, self.scope)
-        return self.extra.get(name)
-
-    def text(self, name: str) -> str:
-        """The text of an argument, unknown parts of it as ``…``."""
-        if name in self.given:
-            return text_of(self.given[name], self.module, self.scope)[:_LONGEST]
-        value = self.extra.get(name)
-        return value[:_LONGEST] if isinstance(value, str) else ""
-
-    def constant(self, name: str) -> str:
-        """An argument as a literal where it is a constant (a field's), else as it is written."""
-        value = self.value(name)
-        if name in self.given and (value is None or isinstance(value, (bool, int, float, str))):
-            return repr(value)[:_LONGEST]
-        return self.source(name)
-
-    def source(self, name: str) -> str:
-        """The expression of an argument as it is written."""
-        return ast.unparse(self.given[name])[:_LONGEST] if name in self.given else ""
-
-
-def _flag(module: Module, line: int, names: list[str], words: _Keywords) -> Flag:
-    action = words.value("action")
-    custom = _Action(action) if isinstance(action, ClassValue) else None
-    plain = action if isinstance(action, str) else ""
-    negated = isinstance(action, External) and action.dotted.endswith("BooleanOptionalAction")
-    negated = negated or (custom is not None and "BooleanOptionalAction" in custom.bases)
-    if plain in _NOTHING or negated:
-        nargs, takes_value = "", False
-    elif custom is not None and "nargs" not in words:
-        nargs, takes_value = custom.nargs, custom.nargs != "0"
-    else:
-        given = words.value("nargs")
-        nargs = "" if given is None or given is UNKNOWN else str(given)
-        takes_value = nargs != "0"
-    about, error = words.text("help"), words.text("error_message")
-    replacement = words.text("new_flag")
-    deprecated = ""
-    if custom is not None and custom.deprecated:
-        deprecated = error or about or custom.about or "deprecated"
-    elif _DEPRECATED.search(about):
-        deprecated = about
-    if deprecated and not replacement:
-        instead = _INSTEAD.search(error) or _INSTEAD.search(about)
-        replacement = instead.group(1) if instead else ""
-    dest = words.value("dest")
-    choices, conditional = _choices(words) if takes_value else (None, ())
-    return Flag(
-        tuple(names),
-        dest if isinstance(dest, str) else _dest(names),
-        module.path,
-        line,
-        choices,
-        takes_value,
-        nargs if takes_value else "",
-        plain in _REPEATS or (custom is not None and bool(custom.bases & {"_AppendAction"})),
-        tuple(f"--no-{name[2:]}" for name in names if name.startswith("--")) if negated else (),
-        deprecated,
-        replacement,
-        custom is not None and custom.refuses(words),
-        about,
-        words.source("type"),
-        words.constant("default"),
-        conditional,
-    )
-
-
-class _Action:
-    """A class of the tree that is given as ``action``."""
-
-    def __init__(self, cls: ClassValue) -> None:
-        self.classes = mro(cls)
-        self.bases = {_last(base) for c in self.classes for base in c.node.bases}
-        self.bases |= {c.name for c in self.classes}
-        self.about = (ast.get_docstring(cls.node) or "").partition("\n")[0]
-        self.nargs = "0" if self.bases & _BARE else ""
-        for c in self.classes:
-            made = _function(c.node.body, "__init__")
-            if made is None:
-                continue
-            default = _default(made, "nargs")
-            if isinstance(default, ast.Constant) and default.value is not None:
-                self.nargs = str(default.value)
-            break
-        self.call = next(
-            (f for c in self.classes if (f := _function(c.node.body, "__call__"))), None
-        )
-        texts = (
-            [n.value for n in ast.walk(self.call) if isinstance(n, ast.Constant)]
-            if (self.call)
-            else []
-        )
-        said = any(isinstance(text, str) and "deprecated" in text.lower() for text in texts)
-        self.deprecated = said or any("deprecated" in c.name.lower() for c in self.classes)
-
-    def refuses(self, words: _Keywords) -> bool:
-        """Whether the action ends the start, as far as the arguments of the option decide."""
-        for node in definitions(self.call.body) if self.call else ():
-            match node:
-                case ast.If(test=test, body=body) if _stops(body):
-                    named = {n.attr for n in ast.walk(test) if isinstance(n, ast.Attribute)}
-                    if any(words.value(name) is not None for name in named):
-                        return True
-        return self.call is not None and _stops(self.call.body)
-
-
-def _stops(body: Sequence[ast.stmt]) -> bool:
-    for node in body:
-        match node:
-            case ast.Raise():
-                return True
-            case ast.Expr(value=ast.Call(func=ast.Attribute(attr="error" | "exit"))):
-                return True
-    return False
-
-
-def _by_type(words: _Keywords, kind: ast.expr, module: Module) -> None:
-    """What the type of a field adds: choices of a ``Literal``, many values of a list, a switch."""
-    kind = _required(kind, module)
-    value = evaluate(kind, module)
-    if isinstance(value, LiteralType):
-        literals = [m for m in value.members if m is not None]
-        if not words.value("choices"):
-            words.given.pop("choices", None)
-            words.extra["choices"] = literals
-    elif _generic(kind) in ("list", "List") and "type_parser" not in words:
-        words.given.setdefault("nargs", ast.Constant("+"))
-    elif isinstance(kind, ast.Name) and kind.id == "bool":
-        words.given["action"] = ast.Constant("store_true")
-    if "type_parser" in words.given:
-        words.given["type"] = words.given["type_parser"]
-
-
-def _required(kind: ast.expr, module: Module) -> ast.expr:
-    """The ``X`` of ``Optional[X]``, ``Union[X, None]`` and ``X | None``."""
-    match kind:
-        case ast.Constant(value=str(text)):
-            try:
-                return _required(ast.parse(text, mode="eval").body, module)
-            except (SyntaxError, ValueError, RecursionError, MemoryError):
-                return kind
-        case ast.Subscript(slice=inner) if _generic(kind) == "Optional":
-            return inner
-        case ast.Subscript(slice=ast.Tuple(elts=parts)) if _generic(kind) == "Union":
-            rest = [part for part in parts if not _is_none(part)]
-            return rest[0] if len(rest) == 1 else kind
-        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
-            if _is_none(right):
-                return left
-            if _is_none(left):
-                return right
-    return kind
-
-
 def _fields(owner: ClassValue) -> Iterator[Field]:
     """The annotated names of a class, its bases first; those of its parts where it is assembled."""
     named: dict[str, Field] = {}
@@ -528,7 +322,7 @@ def _fields(owner: ClassValue) -> Iterator[Field]:
                         kind = ast.parse(kind.value, mode="eval").body
                     except (SyntaxError, ValueError, RecursionError, MemoryError):
                         continue
-                if _generic(kind) == "ClassVar":
+                if generic(kind) == "ClassVar":
                     continue
                 default = evaluate(node.value, cls.module, {}, cls) if node.value else UNKNOWN
                 named[node.target.id] = Field(node.target.id, cls.module, node, kind, default)
@@ -561,7 +355,7 @@ def _parts(owner: ClassValue) -> Iterator[ClassValue]:
 
 
 def _is_annotated(field: Field) -> bool:
-    return _generic(field.annotation) in ("A", "Annotated") and _annotated(field)[1] is not None
+    return generic(field.annotation) in ("A", "Annotated") and _annotated(field)[1] is not None
 
 
 def _annotated(field: Field) -> tuple[ast.expr, ast.expr]:
@@ -571,43 +365,9 @@ def _annotated(field: Field) -> tuple[ast.expr, ast.expr]:
             for part in rest:
                 if isinstance(part, (ast.Constant, ast.JoinedStr, ast.BinOp, ast.Name)):
                     return kind, part
-                if isinstance(part, ast.Call) and _last(part.func).endswith("Arg"):
+                if isinstance(part, ast.Call) and last_name(part.func).endswith("Arg"):
                     return kind, part
     return field.annotation, None  # type: ignore[return-value]
-
-
-def _choices(words: _Keywords) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
-    """The choices, and those that come in only on a condition."""
-    if "choices" not in words:
-        return None, ()
-    found = _texts(words.value("choices"))
-    node = words.given.get("choices")
-    if found is not None or not isinstance(node, ast.Name):
-        return found, ()
-    module: Module | None = words.module
-    statements = bindings(words.body).get(node.id) or words.module.bindings.get(node.id, [])
-    for _ in range(_DEEPEST):
-        match statements:
-            case [ast.ImportFrom() as imported] if module is not None:
-                module = module.tree.find(module.absolute(imported))
-                statements = module.bindings.get(node.id, []) if module else []
-    if module is None:
-        return None, ()
-    simple = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr)
-    always = [s for s in statements if isinstance(s, simple)]
-    every = [s for s in definitions(statements) if isinstance(s, simple) and node.id in bound(s)]
-    found = _texts(run(always, module, {}).get(node.id))
-    widest = _texts(run(every, module, {}).get(node.id))
-    if found is None or widest is None:
-        return None, ()
-    return found, tuple(choice for choice in widest if choice not in found)
-
-
-def _texts(value: object) -> tuple[str, ...] | None:
-    values = members(value)
-    if values is None or isinstance(value, str) or not all(is_known(v) for v in values):
-        return None
-    return tuple(str(v.value if isinstance(v, Member) else v) for v in values)
 
 
 def _locals(
@@ -622,59 +382,5 @@ def _spread(arg: ast.expr, module: Module, scope: Mapping[str, object]) -> list[
     return [evaluate(arg, module, scope)]
 
 
-def text_of(node: ast.expr, module: Module, scope: Mapping[str, object] | None = None) -> str:
-    """The text of an expression, parts that a run decides as ``…``."""
-    value = evaluate(node, module, scope)
-    if isinstance(value, str):
-        return value
-    match node:
-        case ast.JoinedStr(values=parts):
-            return "".join(text_of(part, module, scope) for part in parts)
-        case ast.BinOp(left=left, op=ast.Add(), right=right):
-            return text_of(left, module, scope) + text_of(right, module, scope)
-        case ast.FormattedValue():
-            return "…"
-    return ""
-
-
-def _dest(names: Sequence[str]) -> str:
-    long = next((name for name in names if name.startswith("--")), names[0])
-    return long.lstrip("-").replace("-", "_")
-
-
-def _function(body: Iterable[ast.stmt], name: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    for node in body:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name:
-            return node
-    return None
-
-
-def _default(function: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> ast.expr | None:
-    arguments = [*function.args.posonlyargs, *function.args.args]
-    defaults = dict(
-        zip([a.arg for a in arguments][::-1], function.args.defaults[::-1], strict=False)
-    )
-    for keyword, value in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True):
-        if value is not None:
-            defaults[keyword.arg] = value
-    return defaults.get(name)
-
-
 def _is_static(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    return any(_last(d) == "staticmethod" for d in node.decorator_list)
-
-
-def _generic(node: ast.expr) -> str:
-    return _last(node.value) if isinstance(node, ast.Subscript) else ""
-
-
-def _last(node: ast.expr) -> str:
-    return node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")
-
-
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
-
-
-def _is_false(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is False
+    return any(last_name(d) == "staticmethod" for d in node.decorator_list)

@@ -15,15 +15,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from auditor.serve.tables.constants import UNKNOWN, Module, Tree, evaluate
 from auditor.serve.tables.facts import Flag, Guard, Term
-from auditor.serve.tables.flags import SERVER_ARGS, Field, fields, text_of
+from auditor.serve.tables.flags import SERVER_ARGS, Field, fields
 from auditor.serve.tables.modules import definitions
-from auditor.serve.tables.setting_tests import (
-    Frame,
-    FunctionNode,
-    Imports,
-    Refusal,
-    last_name,
-)
+from auditor.serve.tables.nodes import last_name, text_of
+from auditor.serve.tables.setting_tests import Frame, FunctionNode, Imports, Refusal
 from auditor.serve.tables.setting_writes import Write, Writes
 from auditor.serve.tables.terms import (
     ALWAYS,

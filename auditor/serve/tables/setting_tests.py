@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from auditor.serve.tables.constants import UNKNOWN, Module, Tree, evaluate, lookup
 from auditor.serve.tables.facts import Term
 from auditor.serve.tables.flags import Field
+from auditor.serve.tables.nodes import last_name
 from auditor.serve.tables.terms import (
     ALWAYS,
     NEVER,
@@ -218,8 +219,3 @@ def imported(node: ast.AST, frame: Frame) -> dict[str, object]:
             if module is not None:
                 found[name.id] = lookup(module, inner)
     return found
-
-
-def last_name(node: ast.expr) -> str:
-    """The last name of what is called."""
-    return node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")

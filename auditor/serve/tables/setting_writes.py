@@ -9,8 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from auditor.serve.tables.constants import UNKNOWN, Tree, evaluate
-from auditor.serve.tables.flags import Field, Term
-from auditor.serve.tables.setting_tests import Frame, Tests, imported, last_name
+from auditor.serve.tables.facts import Term
+from auditor.serve.tables.flags import Field
+from auditor.serve.tables.nodes import last_name
+from auditor.serve.tables.setting_tests import Frame, Tests, imported
 from auditor.serve.tables.terms import (
     Cases,
     Conjunction,

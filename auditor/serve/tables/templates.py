@@ -22,6 +22,7 @@ from auditor.serve.tables.conditions import (
 from auditor.serve.tables.constants import Module, Tree, evaluate, lookup
 from auditor.serve.tables.facts import AutoRule, ConversationTemplate, Encoder, PathMatcher
 from auditor.serve.tables.modules import bound, definitions, source
+from auditor.serve.tables.nodes import last_name
 from auditor.serve.tables.values import FunctionValue, Instance, is_known
 
 _ENCODING = re.compile(r"^_*(resolve|choose|select|pick|get|use|infer)\w*_encod(ing|er)\w*$")
@@ -279,7 +280,7 @@ def conversation_templates(tree: Tree) -> tuple[ConversationTemplate, ...]:
             if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)):
                 continue
             call = node.value
-            if _last(call.func) != "register_conv_template" or not call.args:
+            if last_name(call.func) != "register_conv_template" or not call.args:
                 continue
             name = _name_argument(call.args[0], module)
             if name is None:
@@ -287,10 +288,6 @@ def conversation_templates(tree: Tree) -> tuple[ConversationTemplate, ...]:
             elif name not in (known.name for known in found):
                 found.append(ConversationTemplate(name, module.path, node.lineno))
     return tuple(found)
-
-
-def _last(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 def _name_argument(node: ast.expr, module: Module) -> str | None:
@@ -315,7 +312,7 @@ def path_matchers(tree: Tree) -> tuple[PathMatcher, ...]:
     for module in _modules(tree, b"register_conv_template"):
         for node, _ in _functions(module):
             decorators = [
-                _last(each.func if isinstance(each, ast.Call) else each)
+                last_name(each.func if isinstance(each, ast.Call) else each)
                 for each in node.decorator_list
             ]
             if any("match" in name and "template" in name for name in decorators):
@@ -489,9 +486,9 @@ def _pairs(node: ast.Assign) -> Iterator[tuple[str, ast.expr]]:
         match target, node.value:
             case ast.Tuple(elts=names), ast.Tuple(elts=values) if len(names) == len(values):
                 for name, value in zip(names, values, strict=True):
-                    yield _last(name), value
+                    yield last_name(name), value
             case _:
-                yield _last(target), node.value
+                yield last_name(target), node.value
 
 
 def _architecture_rules(

@@ -7,7 +7,8 @@ import shlex
 import pytest
 
 from auditor.model import Argument, Launch, Pin, Variable
-from auditor.serve.scripts.command import Setting, Word, launch_of
+from auditor.serve.scripts.command import launch_of
+from auditor.serve.scripts.words import Setting, Word
 
 
 def words(text: str) -> list[Word]:
