@@ -396,10 +396,6 @@ class Gates(Meaning):
         rows.sort(key=lambda row: row[0])
         return [(view, function) for _, view, function in rows[:_MOST_SIBLINGS]]
 
-    # -- what is in reach ------------------------------------------------------------------------
-
-    # -- material --------------------------------------------------------------------------------
-
 
 def _decorators(written: Written) -> set[str]:
     """The decorators of a function, those that are no plain name as empty text."""

@@ -396,8 +396,6 @@ class _Reader(Commands):
             return (Piece(f"${text_of(variable)}", source, 0, resolved=False, exact=False),)
         return texts[0] if len(texts) == 1 else (Choice(texts),)
 
-    # Variables.
-
     # Commands.
 
     # Redirections.

@@ -266,8 +266,6 @@ class _Walk(Writes):
             self.known[id(function)] = parts
         return Frame(module, set(args), owner, *self.known[id(function)], depth)
 
-    # Statements
-
     def block(
         self, body: Sequence[ast.stmt], frame: Frame, sure: Cases, may: Cases
     ) -> tuple[Cases, Cases]:
@@ -353,8 +351,6 @@ class _Walk(Writes):
             place = (frame.module.path, node.lineno, self.order)
             self.refusals.append(Refusal(when, message[:500], *place))
 
-    # Writes
-
     # Calls
 
     def calls(
@@ -395,8 +391,6 @@ class _Walk(Writes):
         elif target and isinstance(target.node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             args = _parameters(target.node, handed, 0)
             self.enter(target.module, target.node, args, None, sure, may, frame.depth + 1)
-
-    # Tests
 
 
 def _imports(module: Module, function: FunctionNode) -> Imports:
