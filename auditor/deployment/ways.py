@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterable, Sequence
-from typing import Literal
 
-from auditor.deployment.asks import Asked, Asks
+from auditor.deployment.asks import Asks
 from auditor.deployment.code import Code
+from auditor.deployment.kinds import Asked
 from auditor.deployment.parts import Body, Use
+from auditor.deployment.users import WIDEST, How, Users, annotated, names_in
 from auditor.serve.tables.facts import Flag, Term
 from auditor.serve.tables.terms import (
     ALWAYS,
@@ -25,8 +26,6 @@ from auditor.serve.tables.terms import (
 _DEEPEST = 9
 """Calls from a place up to where settings are asked for; 0.5.23 needs six."""
 
-_WIDEST = 24
-"""Places that use one name; a name that more places use says nothing."""
 
 _MOST = 16
 """Alternatives that are kept."""
@@ -34,8 +33,6 @@ _MOST = 16
 _MOST_GIVEN = 6
 """Places that give a setting its value."""
 
-_MOST_HEIRS = 8
-"""Classes below one that are looked at."""
 
 _MOST_HANDS = 4
 """Names and functions that a class goes through before an object is made of it."""
@@ -44,14 +41,11 @@ _STEPS = 300
 """Functions entered for one place; in 0.5.23 some 60 are, and more change no answer there."""
 
 
-How = Literal["armed", "made", "run"]
-
-
-class Ways:
+class Ways(Users):
     """The conditions of places of one tree: alternatives of terms."""
 
     def __init__(self, code: Code, asks: Asks, flags: Iterable[Flag]) -> None:
-        self.code = code
+        super().__init__(code)
         self.asks = asks
         self.flags = tuple(flags)
         self.steps = 0
@@ -96,17 +90,17 @@ class Ways:
         receiver = use.receiver
         match receiver:
             case ast.Name(id=name):
-                return _annotated(use.body, name)
+                return annotated(use.body, name)
             case ast.Attribute(value=ast.Name(id=name), attr=attr):
                 return frozenset(
                     found
-                    for holder in _annotated(use.body, name)
+                    for holder in annotated(use.body, name)
                     for _, node in self.code.classes(holder)[:1]
                     for row in node.body
                     if isinstance(row, ast.AnnAssign)
                     and isinstance(row.target, ast.Name)
                     and row.target.id == attr
-                    for found in _names(row.annotation)
+                    for found in names_in(row.annotation)
                 )
         return frozenset()
 
@@ -153,18 +147,6 @@ class Ways:
             found = [cases for cases in rows if cases is not None]
             self._made[names] = self.finished(found) if found else NEVER
         return self._made[names]
-
-    def inheriting(self, class_name: str, method: str) -> list[str]:
-        """The classes below one whose objects have its method."""
-        found: dict[str, None] = {}
-        pending = [class_name]
-        while pending and len(found) < _MOST_HEIRS:
-            for file, node in self.code.subclasses(pending.pop(0)):
-                own = bool(method) and file.defines(node, method)
-                if node.name not in found and node.name != class_name and not own:
-                    found[node.name] = None
-                    pending.append(node.name)
-        return list(found)
 
     def run(self, path: str, qualname: str) -> Cases:
         """When a function that is no method of a pool runs; none where nothing makes its object."""
@@ -261,7 +243,7 @@ class Ways:
         if body.owner is not None and not uses:
             made = self.constructed(body.owner.name, self.closed(inner, body), of_object, stack)
             return inner if made is None else made
-        if not uses or len(uses) > _WIDEST:
+        if not uses or len(uses) > WIDEST:
             return self.closed(inner, body)
         return self.joined([self.through(use, body, inner, how, stack) for use in uses])
 
@@ -305,29 +287,6 @@ class Ways:
             inner = ALWAYS if use.call is not None else self.held(use, depth)
             found.append(self.asks.guards(use.guards, body, body, inner))
         return self.joined(found) if found else ALWAYS
-
-    def handed(self, use: Use) -> tuple[Body | None, str]:
-        """The function of the same file to which a use hands something, and the parameter."""
-        call = use.inside
-        if call is None:
-            return None, ""
-        match call.func:
-            case ast.Name(id=name):
-                owner = None
-            case ast.Attribute(value=ast.Name(id="self"), attr=name):
-                owner = use.body.owner
-            case _:
-                return None, ""
-        for body in use.body.file.bodies(name):
-            if body.owner is owner:
-                parameters = list(body.parameters)
-                for keyword in call.keywords:
-                    if keyword.value is use.node and keyword.arg in parameters:
-                        return body, str(keyword.arg)
-                for number, given in enumerate(call.args):
-                    if given is use.node and number < len(parameters):
-                        return body, parameters[number]
-        return None, ""
 
     def kept(self, use: Use, inner: Cases) -> Cases:
         """When something that is handed on at the top level of a module is taken from there."""
@@ -437,7 +396,7 @@ class Ways:
         uses = [use for use in self.code.uses(name) if self.makes(use, name)]
         uses = [use for use in uses if use.body.function is not None] or uses
         found: list[Cases] = []
-        if len(uses) <= _WIDEST:
+        if len(uses) <= WIDEST:
             for use in uses:
                 found.append(self.through(use, init, inner, how, stack))
         for file, node in self.code.subclasses(name):
@@ -450,85 +409,6 @@ class Ways:
                 if below is not None:
                     found.append(below)
         return self.joined(found) if found else None
-
-    def makes(self, use: Use, name: str) -> bool:
-        """Whether a use of a class's name may make an object: no type test, no own method."""
-        owner = use.body.owner
-        if owner is not None and owner.name == name:
-            return False
-        return not use.attribute or use.call is not None
-
-    def callers(self, body: Body, how: How) -> list[Use]:
-        """The uses of a function or method; of what is made those in the same file."""
-        assert body.function is not None
-        name = body.function.name
-        if how == "made" or (how == "run" and body.owner is not None):
-            found = body.file.named(name)
-            return [use for use in found if use.body.function is not body.function]
-        if body.owner is None:
-            return [
-                use
-                for use in self.code.uses(name)
-                if use.body.function is not body.function and self.means(use, body)
-            ]
-        family = self.family(body)
-        known = {path for word in family for path in self.code.where("word", word)}
-        near = [path for path in self.code.where("word", name) if path in known]
-        uses: list[Use] = []
-        for path in near if len(near) <= _WIDEST else ():
-            file = self.code.file(path)
-            for use in file.named(name) if file is not None else ():
-                if not use.attribute or use.body.function is body.function:
-                    continue
-                receiver = use.receiver
-                if isinstance(receiver, ast.Name) and receiver.id == "self":
-                    if use.body.owner is None or use.body.owner.name not in family:
-                        continue
-                uses.append(use)
-        return uses
-
-    def family(self, body: Body) -> set[str]:
-        """The names of a method's class, its bases and those below it."""
-        assert body.owner is not None
-        found = {node.name for _, node in self.code.lineage(body.file, body.owner)}
-        found |= {node.name for _, node in self.code.subclasses(body.owner.name)}
-        return found
-
-    def means(self, use: Use, body: Body) -> bool:
-        """Whether a name can be that function: defined here, or imported from its module."""
-        file = use.body.file
-        assert body.function is not None
-        if use.attribute:
-            receiver = use.receiver
-            return isinstance(receiver, ast.Name) and file.imported(receiver.id) is not None
-        if file is body.file:
-            return True
-        return isinstance(use.node, ast.Name) and use.node.id in file.locals_of(body.function.name)
-
-
-def _annotated(body: Body, name: str) -> frozenset[str]:
-    """The classes that a parameter is annotated with."""
-    spec = body.function.args if body.function is not None else None
-    arguments = [*spec.posonlyargs, *spec.args, *spec.kwonlyargs] if spec is not None else []
-    return frozenset(
-        found
-        for arg in arguments
-        if arg.arg == name and arg.annotation is not None
-        for found in _names(arg.annotation)
-    )
-
-
-def _names(annotation: ast.expr) -> set[str]:
-    """The names of classes in an annotation, but for those that say nothing."""
-    found: set[str] = set()
-    for node in ast.walk(annotation):
-        if isinstance(node, ast.Name):
-            found.add(node.id)
-        elif isinstance(node, ast.Attribute):
-            found.add(node.attr)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            found.add(node.value.rpartition(".")[2])
-    return found - {"Any", "Optional", "Union", "None", "object"}
 
 
 def _of_settings(body: Body) -> bool:
