@@ -13,7 +13,8 @@ from auditor.model import Skipped
 from auditor.repo.snapshot import Snapshot
 from auditor.rulebook import Vocabulary
 from auditor.source.facts import ModuleFacts
-from auditor.source.index import Derived, SourceIndex
+from auditor.source.index import SourceIndex
+from auditor.source.names import Derived
 from auditor.source.results import content_key
 from auditor.source.scans import Scans
 from auditor.source.scout import Scout, Scouted, lost_waits

@@ -8,7 +8,7 @@ import libcst as cst
 
 from auditor.fix.text import Unfit
 from auditor.fix.written import Written
-from auditor.source.index import Function
+from auditor.source.names import Function
 
 
 def of(written: Written, name: str) -> Iterator[cst.Call]:

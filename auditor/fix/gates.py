@@ -27,7 +27,7 @@ from auditor.fix.written import Written
 from auditor.gates.gaps import Gap, nearness
 from auditor.gates.values import SELF
 from auditor.model import Finding
-from auditor.source.index import Function
+from auditor.source.names import Function
 
 _MOST_SIBLINGS = 24
 

@@ -10,7 +10,7 @@ from auditor.fix.text import Source
 from auditor.fix.written import Written
 from auditor.gates.gaps import Gap
 from auditor.gates.readings import key_parameters
-from auditor.source.index import Function
+from auditor.source.names import Function
 
 
 @dataclass

@@ -17,7 +17,7 @@ from auditor.fix.statements import (
 from auditor.fix.text import Unfit
 from auditor.fix.written import Written
 from auditor.gates.gaps import Gap
-from auditor.source.index import ClassKey, Function
+from auditor.source.names import ClassKey, Function
 
 BUILT_IN = frozenset(dir(builtins))
 """Names that are known everywhere."""

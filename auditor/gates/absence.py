@@ -14,7 +14,8 @@ from auditor.gates.values import (
     add_held,
 )
 from auditor.source import facts as f
-from auditor.source.index import ClassKey, is_property
+from auditor.source.index import is_property
+from auditor.source.names import ClassKey
 
 
 class Absence(Events):

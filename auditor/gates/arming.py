@@ -13,7 +13,7 @@ from auditor.gates.values import (
     Place,
 )
 from auditor.source import facts as f
-from auditor.source.index import ClassKey, Function
+from auditor.source.names import ClassKey, Function
 
 
 class Arming(Families):

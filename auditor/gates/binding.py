@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from auditor.gates.values import LOOP, NO_KEYS, NOTHING, Keys, Path, Value, join_values
-from auditor.source.index import Function
+from auditor.source.names import Function
 
 Binding: TypeAlias = dict[str, Value]
 """Root of the callee (``self``, ``param:x``) → the value given; what is not given is missing."""

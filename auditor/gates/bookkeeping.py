@@ -12,7 +12,7 @@ from auditor.gates.values import (
     Path,
 )
 from auditor.source import facts as f
-from auditor.source.index import ClassKey, Function
+from auditor.source.names import ClassKey, Function
 
 _NOWHERE = f.FunctionFacts("", "", (), (), (), None, (), 0, 0, 0, "")
 _PLAIN_ANNOTATIONS = frozenset(

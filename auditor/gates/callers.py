@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from auditor.gates.readings import Reading, Readings
 from auditor.gates.usage import Usage
 from auditor.gates.values import SELF, CallSite, Read
-from auditor.source.index import ClassKey, Function
+from auditor.source.names import ClassKey, Function
 
 
 @dataclass

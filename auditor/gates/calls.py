@@ -31,7 +31,7 @@ from auditor.gates.values import (
 )
 from auditor.rulebook import words
 from auditor.source import facts as f
-from auditor.source.index import ClassKey, Function
+from auditor.source.names import ClassKey, Function
 
 _MOST_TARGETS = 6
 

@@ -12,7 +12,8 @@ from auditor.gates.values import (
     Types,
 )
 from auditor.rulebook import Vocabulary, words
-from auditor.source.index import ClassKey, Function, SourceIndex
+from auditor.source.index import SourceIndex
+from auditor.source.names import ClassKey, Function
 
 _DEEPEST = 14
 

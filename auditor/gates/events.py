@@ -23,7 +23,7 @@ from auditor.gates.values import (
     join_values,
 )
 from auditor.source import facts as f
-from auditor.source.index import ClassKey, Function
+from auditor.source.names import ClassKey, Function
 
 if TYPE_CHECKING:
     from auditor.gates.evaluator import Evaluator

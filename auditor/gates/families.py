@@ -13,7 +13,8 @@ from auditor.gates.values import (
 )
 from auditor.rulebook import Vocabulary
 from auditor.source import facts as f
-from auditor.source.index import ClassKey, Function, SourceIndex
+from auditor.source.index import SourceIndex
+from auditor.source.names import ClassKey, Function
 from auditor.source.scout import Scouted
 
 _MOST_VOTERS = 12

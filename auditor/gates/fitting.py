@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from auditor.gates.readings import Readings
 from auditor.source import facts as f
-from auditor.source.index import ClassKey, Function
+from auditor.source.names import ClassKey, Function
 
 
 class Mode(NamedTuple):

@@ -25,7 +25,7 @@ from auditor.gates.values import (
     join_values,
 )
 from auditor.source import facts as f
-from auditor.source.index import Function
+from auditor.source.names import Function
 
 _MOST_READS = 160
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from auditor.gates.values import Place
 from auditor.model import Confidence, Reach, Side
-from auditor.source.index import ClassKey, Function
+from auditor.source.names import ClassKey, Function
 
 Shape = Literal[
     "dropped-parameter",

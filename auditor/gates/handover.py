@@ -7,7 +7,7 @@ from functools import cached_property
 
 from auditor.gates.readings import Readings
 from auditor.source import facts as f
-from auditor.source.index import ClassKey, Function
+from auditor.source.names import ClassKey, Function
 
 Field = tuple[ClassKey, str]
 """(class of the record, name of the field)."""

@@ -14,7 +14,8 @@ import msgspec
 
 from auditor.gates.questions import Asked, Ground, Grounds
 from auditor.gates.values import Summary
-from auditor.source.index import ClassKey, SourceIndex
+from auditor.source.index import SourceIndex
+from auditor.source.names import ClassKey
 from auditor.source.results import ResultStore
 
 _MEMORIES = 3

@@ -10,7 +10,7 @@ from auditor.gates.readings import Reading, Readings, reads_elements
 from auditor.gates.values import ELEMENT, Path, Wait
 from auditor.model import Side
 from auditor.source import facts as f
-from auditor.source.index import ClassKey
+from auditor.source.names import ClassKey
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from auditor.gates.readings import Reading, Readings
 from auditor.gates.usage import Usage
 from auditor.gates.values import CallSite
-from auditor.source.index import ClassKey, Function
+from auditor.source.names import ClassKey, Function
 
 
 class Omissions:

@@ -13,7 +13,7 @@ from auditor.gates.usage import Usage
 from auditor.gates.values import ELEMENT, RESULT, SELF, Path, Place, Read
 from auditor.model import Side
 from auditor.rulebook import words
-from auditor.source.index import ClassKey, Function
+from auditor.source.names import ClassKey, Function
 
 
 class Bypasses:

@@ -9,7 +9,7 @@ from auditor.gates.gaps import Gap, Sibling
 from auditor.gates.readings import Readings
 from auditor.model import Side
 from auditor.source import facts as f
-from auditor.source.index import ClassKey, Function
+from auditor.source.names import ClassKey, Function
 
 _FEWEST = 2
 """Siblings that wait; one alone may be the odd one out."""

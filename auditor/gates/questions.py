@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from auditor.source import facts as f
-from auditor.source.index import ClassKey, Function, SourceIndex, is_property, names_in
+from auditor.source.index import SourceIndex, is_property, names_in
+from auditor.source.names import ClassKey, Function
 
 Question = tuple[str, ...]
 """The kind of question and what it is about, all as text."""

@@ -18,7 +18,7 @@ from auditor.gates.values import (
     Path,
     Read,
 )
-from auditor.source.index import ClassKey, Function
+from auditor.source.names import ClassKey, Function
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from auditor.gates.readings import Readings, key_parameters, reads_elements
 from auditor.gates.values import ELEMENT, Path, Read, Wait
 from auditor.model import Confidence, Side
 from auditor.source import facts as f
-from auditor.source.index import Function
+from auditor.source.names import Function
 
 Functions = Mapping[str, Sequence[Function]]
 """Functions by qualified name."""

@@ -15,7 +15,7 @@ from auditor.gates.readings import Reading, Readings, key_parameters, reads_elem
 from auditor.gates.usage import Usage
 from auditor.gates.values import Place
 from auditor.model import Confidence, Reach, Side
-from auditor.source.index import ClassKey
+from auditor.source.names import ClassKey
 
 _FEWEST_PEERS = 3
 """Gated getters that a class needs before they speak for a buffer that only one method reads."""

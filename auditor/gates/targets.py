@@ -17,7 +17,7 @@ from auditor.gates.norm import SiblingNorm
 from auditor.gates.readings import Readings
 from auditor.gates.values import Read
 from auditor.source import facts as f
-from auditor.source.index import Function
+from auditor.source.names import Function
 
 
 class Targets:

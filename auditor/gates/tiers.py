@@ -9,7 +9,7 @@ from auditor.gates.fitting import Fitting
 from auditor.gates.handover import Field, Handover
 from auditor.gates.readings import Readings
 from auditor.gates.values import SELF
-from auditor.source.index import ClassKey, Function
+from auditor.source.names import ClassKey, Function
 
 
 class Buffer(NamedTuple):

@@ -12,7 +12,8 @@ from auditor.gates.values import MEMBERS, RESULT, SELF, Keys, Path, Read
 from auditor.model import Reach
 from auditor.source import facts as f
 from auditor.source.equations import Equations
-from auditor.source.index import ClassKey, Function, is_property
+from auditor.source.index import is_property
+from auditor.source.names import ClassKey, Function
 
 Origin = tuple[str, str]
 """(path, qualname) of the function that takes an element."""

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from auditor.source.index import ClassKey, Function
+from auditor.source.names import ClassKey, Function
 
 Path: TypeAlias = tuple[str, ...]
 """An access path: a root (``self``, ``param:x``, ``global:x``) and steps.

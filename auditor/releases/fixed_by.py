@@ -19,7 +19,7 @@ from auditor.repo.references import RELEASE_PREFIX, version_of
 from auditor.repo.snapshot import PACKAGE, Snapshot
 from auditor.rulebook import Rulebook
 from auditor.source.facts import FunctionFacts, ModuleFacts, dotted
-from auditor.source.index import module_name
+from auditor.source.names import module_name
 from auditor.source.results import ResultStore, content_key
 from auditor.source.store import FactStore
 

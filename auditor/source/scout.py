@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from auditor.rulebook import Vocabulary
 from auditor.source import facts as f
-from auditor.source.index import Derived, module_name
+from auditor.source.names import Derived, module_name
 from auditor.source.scans import Scans
 
 Facts = Callable[[Iterable[str]], Mapping[str, f.ModuleFacts]]

@@ -15,7 +15,7 @@ from auditor.background import Background
 from auditor.errors import Unreadable
 from auditor.source import extract
 from auditor.source.facts import ModuleFacts
-from auditor.source.index import package_name
+from auditor.source.names import package_name
 
 _FORMAT = 1
 _SCHEMA = (

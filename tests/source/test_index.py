@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import pytest
 
 from auditor.source.extract import extract
-from auditor.source.index import SourceIndex, module_name, package_name
+from auditor.source.index import SourceIndex
+from auditor.source.names import module_name, package_name
 
 
 def index(files: Mapping[str, str]) -> SourceIndex:
