@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from auditor.serve.tables.constants import (
     UNKNOWN,
-    Module,
     Tree,
     attribute,
-    changed,
     evaluate,
     instance,
     lookup,
@@ -20,71 +17,17 @@ from auditor.serve.tables.constants import (
 )
 from auditor.serve.tables.facts import ReasoningParser, ToolParser
 from auditor.serve.tables.looks import looked_for
-from auditor.serve.tables.modules import definitions, source
+from auditor.serve.tables.modules import source
+from auditor.serve.tables.parser_rows import REASONING, TOOL, Kind, Row, mentions, table_of
 from auditor.serve.tables.values import ClassValue, External, FunctionValue, is_known
 
-TOOL_FLAG, REASONING_FLAG = "--tool-call-parser", "--reasoning-parser"
-
-
-@dataclass(frozen=True)
-class _Kind:
-    """Where a table of parsers stands: the class attribute, and the file that has it so far."""
-
-    owner: str
-    attribute: str
-    path: str
-    field: str  # of the server's arguments
-
-    @property
-    def flag(self) -> str:
-        return "--" + self.field.replace("_", "-")
-
-
-_TOOL = _Kind(
-    "FunctionCallParser",
-    "ToolCallParserEnum",
-    "sglang/srt/function_call/function_call_parser.py",
-    "tool_call_parser",
-)
-_REASONING = _Kind(
-    "ReasoningParser",
-    "DetectorMap",
-    "sglang/srt/parser/reasoning_parser.py",
-    "reasoning_parser",
-)
-
-
-WORDS = tuple(
-    word.encode()
-    for kind in (_TOOL, _REASONING)
-    for word in (
-        kind.attribute,
-        f"class {kind.owner}",
-        kind.field,
-        f"{kind.field}_NAMES".upper(),
-        kind.flag,
-    )
-)
-"""Words that the files of interest hold; see ``Tree.mentioning``."""
-
-
-@dataclass(frozen=True)
-class _Row:
-    name: str
-    value: object
-    path: str
-    line: int
-
-
-@dataclass(frozen=True)
-class _Table:
-    owner: ClassValue
-    rows: tuple[_Row, ...]
+TOOL_FLAG = "--tool-call-parser"
+REASONING_FLAG = "--reasoning-parser"
 
 
 def tool_parsers(tree: Tree) -> tuple[ToolParser, ...]:
     """The rows of the tool-call parser table, in its order; what is unclear goes to the notes."""
-    table = _table(tree, _TOOL)
+    table = table_of(tree, TOOL)
     if table is None:
         return ()
     renamed = _renamed(tree, {row.name for row in table.rows})
@@ -94,7 +37,7 @@ def tool_parsers(tree: Tree) -> tuple[ToolParser, ...]:
 
 def reasoning_parsers(tree: Tree) -> tuple[ReasoningParser, ...]:
     """The rows of the reasoning parser table, in its order; what is unclear goes to the notes."""
-    table = _table(tree, _REASONING)
+    table = table_of(tree, REASONING)
     if table is None:
         return ()
     given = _given_by_owner(table.owner)
@@ -105,7 +48,7 @@ def reasoning_parsers(tree: Tree) -> tuple[ReasoningParser, ...]:
 def cli_choices(tree: Tree) -> dict[str, tuple[str, ...]]:
     """Names that the command line offers by flag, where a list apart from the table says so."""
     found: dict[str, tuple[str, ...]] = {}
-    for kind in (_TOOL, _REASONING):
+    for kind in (TOOL, REASONING):
         names = _choices(tree, kind) or _name_list(tree, kind)
         if names:
             found[kind.flag] = names
@@ -113,152 +56,6 @@ def cli_choices(tree: Tree) -> dict[str, tuple[str, ...]]:
 
 
 # Tables
-
-
-def _mentions(tree: Tree, word: str) -> tuple[str, ...]:
-    """The files that hold a word, one of ``WORDS``."""
-    return tree.mentioning(WORDS)[word.encode()]
-
-
-def _table(tree: Tree, kind: _Kind) -> _Table | None:
-    owner = _owner(tree, kind)
-    if owner is None:
-        tree.note(f"no class with {kind.attribute}, where {kind.flag} is looked up")
-        return None
-    name = kind.attribute if kind.attribute in _own_names(owner) else _only_table(owner)
-    rows = attribute(owner, name) if name else UNKNOWN
-    own = [node for each in mro(owner) for node in each.bindings.get(name, ())]
-    places: list[tuple[Module, Sequence[ast.stmt]]] = []
-    for node in own:
-        for used in {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}:
-            places.extend(_definition(owner.module, used))
-    later = [s for s in owner.module.bindings.get(owner.name, ()) if s is not owner.node]
-    places += [(owner.module, later), (owner.module, own)]
-    for path in _mentions(tree, kind.attribute):
-        module = tree.module(path)
-        if module is None:
-            continue
-        changes = list(_changes(module, name, outermost=module is not owner.module))
-        if changes:
-            rows = changed(owner, name, rows, changes, module)
-            places.append((module, changes))
-    if not isinstance(rows, dict):
-        tree.note(f"{owner.module.path}: {owner.name}.{name} is put together at run time")
-        return None
-    if UNKNOWN in rows:
-        tree.note(f"{owner.module.path}: some rows of {owner.name}.{name} come at run time")
-    lines = _lines(places)
-    start = (owner.module.path, owner.node.lineno)
-    return _Table(
-        owner,
-        tuple(
-            _Row(key, value, *lines.get(key, start))
-            for key, value in rows.items()
-            if isinstance(key, str)
-        ),
-    )
-
-
-def _own_names(cls: ClassValue) -> set[str]:
-    return {name for each in mro(cls) for name in each.bindings}
-
-
-def _owner(tree: Tree, kind: _Kind) -> ClassValue | None:
-    """The class that has the table: the usual file first, then wherever the names stand."""
-    paths = dict.fromkeys(
-        [kind.path, *_mentions(tree, f"class {kind.owner}"), *_mentions(tree, kind.attribute)]
-    )
-    classes = []
-    for path in paths:
-        module = tree.module(path)
-        for node in module.classes.values() if module else ():
-            cls = ClassValue(module, node)  # type: ignore[arg-type]
-            if kind.attribute in cls.bindings:
-                return cls
-            if node.name == kind.owner:
-                classes.append(cls)
-    return next((cls for cls in classes if _only_table(cls)), None)
-
-
-def _only_table(cls: ClassValue) -> str:
-    """The class attribute that has classes by name, where the usual one is missing."""
-    for name in _own_names(cls):
-        value = attribute(cls, name)
-        if isinstance(value, dict) and value:
-            if all(isinstance(item, (ClassValue, External)) for item in value.values()):
-                return name
-    return ""
-
-
-def _changes(module: Module, name: str, outermost: bool) -> Iterator[ast.stmt]:
-    """Statements of a module that add rows to the table, with the imports that they stand behind.
-
-    Those of the owner's own top level are known to the evaluation already.
-    """
-    if outermost:
-        yield from _changing(module.body, name)
-    for node in ast.walk(ast.Module(module.body, [])):
-        if isinstance(node, ast.FunctionDef):
-            found = list(_changing(node.body, name))
-            if found:
-                yield from (
-                    inner
-                    for inner in definitions(node.body)
-                    if isinstance(inner, (ast.Import, ast.ImportFrom))
-                )
-                yield from found
-
-
-def _changing(body: Sequence[ast.stmt], name: str) -> Iterator[ast.stmt]:
-    for node in definitions(body):
-        target: ast.expr | None = None
-        match node:
-            case ast.Assign(targets=[ast.Subscript(value=place, slice=ast.Constant())]):
-                target = place
-            case ast.Expr(value=ast.Call(func=ast.Attribute(value=place))):
-                target = place
-            case ast.AugAssign(target=place):
-                target = place
-        if isinstance(target, ast.Attribute) and target.attr == name:
-            yield node
-
-
-def _lines(places: Sequence[tuple[Module, Sequence[ast.stmt]]]) -> dict[str, tuple[str, int]]:
-    """Where each row stands: keys of dictionaries and subscripts; the last place counts."""
-    found: dict[str, tuple[str, int]] = {}
-    for module, body in places:
-        for node in body:
-            for inner in ast.walk(node):
-                match inner:
-                    case ast.Dict():
-                        keys: list[ast.expr | None] = inner.keys
-                    case ast.Subscript(slice=key):
-                        keys = [key]
-                    case ast.keyword(arg=str() as word, value=item):
-                        found[word] = (module.path, item.lineno)
-                        continue
-                    case _:
-                        continue
-                for each in keys:
-                    if isinstance(each, ast.Constant) and isinstance(each.value, str):
-                        found[each.value] = (module.path, each.lineno)
-    return found
-
-
-_DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-
-
-def _definition(module: Module, name: str) -> Iterator[tuple[Module, list[ast.stmt]]]:
-    """The statements behind a name that is used in a module."""
-    for node in module.bindings.get(name, ()):
-        if isinstance(node, ast.ImportFrom):
-            other = module.tree.find(module.absolute(node))
-            for alias in node.names:
-                if other is not None and (alias.asname or alias.name) == name:
-                    found = other.bindings.get(alias.name, [])
-                    yield other, [each for each in found if not isinstance(each, _DEFINITIONS)]
-        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
-            yield module, [node]
 
 
 # What the owner of a table gives to the classes
@@ -364,7 +161,7 @@ def _constants(cls: ClassValue, given: Mapping[str, object]) -> dict[str, object
     return found
 
 
-def _class(row: _Row) -> tuple[str, str]:
+def _class(row: Row) -> tuple[str, str]:
     """Name and path of a row's class."""
     if isinstance(row.value, ClassValue):
         return row.value.name, row.value.module.path
@@ -378,7 +175,7 @@ def _about(cls: ClassValue) -> str:
     return next((line.strip() for line in text.splitlines() if line.strip()), "")
 
 
-def _tool_parser(row: _Row, given: Mapping[str, object], renamed: Mapping[str, str]) -> ToolParser:
+def _tool_parser(row: Row, given: Mapping[str, object], renamed: Mapping[str, str]) -> ToolParser:
     name, path = _class(row)
     instead = renamed.get(row.name, "")
     if not isinstance(row.value, ClassValue):
@@ -435,7 +232,7 @@ _RENAMING = re.compile(
 def _renamed(tree: Tree, names: set[str]) -> dict[str, str]:
     """The names that the tree calls deprecated, with those to use instead."""
     found: dict[str, str] = {}
-    for path in _mentions(tree, _TOOL.field):
+    for path in mentions(tree, TOOL.field):
         if not _RENAMING.search(tree.content(path) or b""):
             continue
         module = tree.module(path)
@@ -464,7 +261,7 @@ def _renamed(tree: Tree, names: set[str]) -> dict[str, str]:
 # Reasoning parsers
 
 
-def _reasoning_parser(row: _Row, given: Mapping[str, object], forced: set[str]) -> ReasoningParser:
+def _reasoning_parser(row: Row, given: Mapping[str, object], forced: set[str]) -> ReasoningParser:
     name, path = _class(row)
     always = True if row.name in forced else None
     if not isinstance(row.value, ClassValue):
@@ -508,13 +305,13 @@ def _reasoning_parser(row: _Row, given: Mapping[str, object], forced: set[str]) 
 # Names on the command line
 
 
-def _choices(tree: Tree, kind: _Kind) -> tuple[str, ...]:
+def _choices(tree: Tree, kind: Kind) -> tuple[str, ...]:
     """``choices`` of the option where they are a list of constants, not the table's own keys."""
     # The option as a text of its own, or the field of that name.
     declared = re.compile(rf"""["']{kind.flag}["']|^ +{kind.field} *:""".encode(), re.MULTILINE)
     paths = [
         path
-        for path in dict.fromkeys([*_mentions(tree, kind.flag), *_mentions(tree, kind.field)])
+        for path in dict.fromkeys([*mentions(tree, kind.flag), *mentions(tree, kind.field)])
         if b"choices" in (data := tree.content(path) or b"") and declared.search(data)
     ]
     for path in paths:
@@ -537,10 +334,10 @@ def _choices(tree: Tree, kind: _Kind) -> tuple[str, ...]:
     return ()
 
 
-def _name_list(tree: Tree, kind: _Kind) -> tuple[str, ...]:
+def _name_list(tree: Tree, kind: Kind) -> tuple[str, ...]:
     """A list of names that a module keeps for the option: ``TOOL_CALL_PARSER_NAMES``."""
     word = f"{kind.field}_NAMES".upper()
-    for path in _mentions(tree, word):
+    for path in mentions(tree, word):
         module = tree.module(path)
         for name, nodes in module.bindings.items() if module else ():
             if name.upper().endswith(word) and not isinstance(nodes[0], ast.ImportFrom):
