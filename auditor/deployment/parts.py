@@ -118,39 +118,11 @@ class Part:
     ) -> tuple[Guard, ...]:
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
-                for decorator in node.decorator_list:
-                    self._expression(decorator, body, guards, None)
-                for default in (*node.args.defaults, *node.args.kw_defaults):
-                    if default is not None:
-                        inner = Body(self.file, owner, node)
-                        self._expression(default, inner, (), None)
-                if body.function is None:
-                    body = Body(self.file, owner, node)
-                    self.bodies.append(body)
-                    self._block(node.body, body, owner, ())
-                else:
-                    told = len(body.returns)
-                    self._block(node.body, body, owner, guards)
-                    del body.returns[told:]  # what a nested function returns is its own
+                self._function(node, body, owner, guards)
             case ast.ClassDef():
-                self.classes.append(node)
-                for decorator in node.decorator_list:
-                    self._expression(decorator, body, guards, None)
-                inside = body
-                if body.function is None:
-                    inside = Body(self.file, node, None)
-                    self.bodies.append(inside)
-                self._block(node.body, inside, node, guards)
+                self._class(node, body, guards)
             case ast.Import() | ast.ImportFrom():
-                for alias in node.names:
-                    local = alias.asname or alias.name
-                    if alias.asname:
-                        self.aliases[alias.asname] = alias.name
-                    if isinstance(node, ast.ImportFrom):
-                        dotted = absolute(self.file.package, node)
-                        self.imports[local] = (dotted, alias.name)
-                        if alias.name == "*":
-                            self.stars.append(dotted)
+                self._imported(node)
             case ast.If():
                 self._expression(node.test, body, guards, None)
                 self._block(node.body, body, owner, (*guards, (node.test, False)))
@@ -204,6 +176,43 @@ class Part:
                 for child in ast.iter_child_nodes(node):
                     self._expression(child, body, guards, None)
         return guards
+
+    def _function(
+        self, node: FunctionNode, body: Body, owner: ast.ClassDef | None, guards: tuple[Guard, ...]
+    ) -> None:
+        for decorator in node.decorator_list:
+            self._expression(decorator, body, guards, None)
+        for default in (*node.args.defaults, *node.args.kw_defaults):
+            if default is not None:
+                self._expression(default, Body(self.file, owner, node), (), None)
+        if body.function is None:
+            body = Body(self.file, owner, node)
+            self.bodies.append(body)
+            self._block(node.body, body, owner, ())
+        else:
+            told = len(body.returns)
+            self._block(node.body, body, owner, guards)
+            del body.returns[told:]  # what a nested function returns is its own
+
+    def _class(self, node: ast.ClassDef, body: Body, guards: tuple[Guard, ...]) -> None:
+        self.classes.append(node)
+        for decorator in node.decorator_list:
+            self._expression(decorator, body, guards, None)
+        inside = body
+        if body.function is None:
+            inside = Body(self.file, node, None)
+            self.bodies.append(inside)
+        self._block(node.body, inside, node, guards)
+
+    def _imported(self, node: ast.Import | ast.ImportFrom) -> None:
+        for alias in node.names:
+            if alias.asname:
+                self.aliases[alias.asname] = alias.name
+            if isinstance(node, ast.ImportFrom):
+                dotted = absolute(self.file.package, node)
+                self.imports[alias.asname or alias.name] = (dotted, alias.name)
+                if alias.name == "*":
+                    self.stars.append(dotted)
 
     def _assigned(
         self, target: ast.expr, value: ast.expr, body: Body, guards: tuple[Guard, ...]

@@ -27,6 +27,8 @@ _ASIDE = re.compile(
 _PIECES_SHOWN = 4
 _FILE_WEIGHT = 3  # of a file that needs no closer look
 
+_UNDECIDED: State = "undecided"
+
 
 class Tree:
     """A side as root-relative paths with contents and definitions, each read and cut once.
@@ -268,44 +270,12 @@ def _verdict(pieces: Sequence[Piece], unread: int) -> Verdict:
     present, gone, absent, other, missing = (
         by_state.get(state, []) for state in ("present", "gone", "absent", "other", "missing")
     )
-    whole = len(pieces)
-    state: State
     if unread:
-        state = "undecided"
-        reason = f"{unread} of its files could not be read"
+        state, reason = _UNDECIDED, f"{unread} of its files could not be read"
     elif not pieces:
-        state, reason = "undecided", "it changes no code that could be compared"
-    elif present and not (absent or other or missing):
-        state, reason = (
-            "present",
-            f"all {whole} changed parts hold it" if whole > 1 else ("the changed part holds it"),
-        )
-    elif gone and not (present or absent or other or missing):
-        state, reason = "present", "what it removes was taken out here too"
-    elif absent and not (present or other):
-        state = "absent"
-        reason = _counted(absent, whole, "without it")
-        if missing:
-            reason += f", {_counted(missing, whole, 'not in this tree')}"
-    elif present and not (absent or other):
-        state = "undecided"
-        reason = f"{_counted(present, whole, 'hold it')}, the others are not in this tree"
-    elif missing and not (present or absent or other):
-        state, reason = "undecided", "the code that it changes is not in this tree"
-    elif _weight(absent) > 2 * _weight((*present, *other)):
-        state, reason = "absent", _counted(absent, whole, "without it")
-        if other:
-            reason += f", {_counted(other, whole, 'differ')}"
-        if present:
-            reason += f", only {_counted(present, whole, 'hold it')}"
+        state, reason = _UNDECIDED, "it changes no code that could be compared"
     else:
-        state = "undecided"
-        parts = [
-            _counted(group, whole, what)
-            for group, what in ((present, "hold it"), (other, "differ"), (absent, "without it"))
-            if group
-        ]
-        reason = ("partly there: " if present else "other code in its place: ") + ", ".join(parts)
+        state, reason = _decided(present, gone, absent, other, missing)
     shown = [*present, *gone]
     if state == "absent":
         shown = [*absent, *other, *missing, *shown]
@@ -317,6 +287,45 @@ def _verdict(pieces: Sequence[Piece], unread: int) -> Verdict:
         for piece in sorted(shown[:_PIECES_SHOWN], key=lambda piece: piece.place)
     )
     return Verdict(state, reason, evidence, tuple(pieces))
+
+
+def _decided(
+    present: Sequence[Piece],
+    gone: Sequence[Piece],
+    absent: Sequence[Piece],
+    other: Sequence[Piece],
+    missing: Sequence[Piece],
+) -> tuple[State, str]:
+    """What the parts of a change say together, and why."""
+    whole = sum(map(len, (present, gone, absent, other, missing)))
+    if not (absent or other or missing):
+        if not present:
+            return "present", "what it removes was taken out here too"
+        return "present", f"all {whole} changed parts hold it" if whole > 1 else (
+            "the changed part holds it"
+        )
+    if absent and not (present or other):
+        reason = _counted(absent, whole, "without it")
+        return "absent", reason + (
+            f", {_counted(missing, whole, 'not in this tree')}" if missing else ""
+        )
+    if not (absent or other):
+        if present:
+            held = _counted(present, whole, "hold it")
+            return _UNDECIDED, f"{held}, the others are not in this tree"
+        return _UNDECIDED, "the code that it changes is not in this tree"
+    if _weight(absent) > 2 * _weight((*present, *other)):
+        reason = _counted(absent, whole, "without it")
+        reason += f", {_counted(other, whole, 'differ')}" if other else ""
+        reason += f", only {_counted(present, whole, 'hold it')}" if present else ""
+        return "absent", reason
+    parts = [
+        _counted(group, whole, what)
+        for group, what in ((present, "hold it"), (other, "differ"), (absent, "without it"))
+        if group
+    ]
+    kind = "partly there: " if present else "other code in its place: "
+    return _UNDECIDED, kind + ", ".join(parts)
 
 
 def _counted(group: Sequence[Piece], whole: int, what: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from difflib import SequenceMatcher, get_close_matches
 from typing import Literal, NamedTuple
 
@@ -73,18 +73,15 @@ def judge_lines(
     missing: bool = False,
 ) -> Judged:
     """The same on lines; the flags say which sides do not have the symbol at all."""
-    had, has, found = Counter(old), Counter(new), Counter(tree)
-    plus = {line: n for line, n in has.items() if n > had[line]}
-    minus = {line: n for line, n in had.items() if n > has[line]}
+    had, has = Counter(old), Counter(new)
     weight = (has - had).total() + (had - has).total() or 1
-    if removed:
-        state: PieceState = "gone" if missing else "absent"
-        return Judged(state, "is not there" if missing else "is still there", weight)
-    if missing:
-        state = "absent" if added else "missing"
-        return Judged(state, "is not there" if added else "has no such symbol", weight)
+    if removed or missing:
+        return _judge_absence(added, removed, missing, weight)
     if max(map(len, (old, new, tree))) > _MOST_LINES:
         return Judged("other", "is too long to compare", weight)
+    found = Counter(tree)
+    plus = {line: n for line, n in has.items() if n > had[line]}
+    minus = {line: n for line, n in had.items() if n > has[line]}
     if added:
         if all(found[line] >= n for line, n in plus.items()) and _in_order(new, tree):
             return Judged("present", "is there", weight)
@@ -96,25 +93,46 @@ def judge_lines(
     left = [line for line, n in minus.items() if found[line] > has[line]]
     counted = _counted(plus, there, minus, left)
     if len(there) == len(plus) and not left:
-        if not all(_in_order(hunk.after, tree) for hunk in hunks):
-            return Judged("other", f"{counted}, in another order", weight)
-        if not plus:
-            # A line that the tree has in other words is not gone.
-            if all(_stands(hunk.after, tree) for hunk in hunks):
-                return Judged("gone", counted, weight)
-            return Judged("other", f"{counted}, other lines in their place", weight)
-        if minus or any(len(line) >= _TELLING for line in plus):
-            return Judged("present", counted, weight)
-        return Judged("other", f"{counted}, which may be chance", weight)
+        state, doubt = _judge_made(plus, minus, hunks, tree)
+        return Judged(state, counted + doubt, weight)
     lacking = next((line for line in plus if line not in there), None)
     shown = f"lacks `{_clip(lacking)}`" if lacking else f"has `{_clip(left[0])}`"
-    none_there = all(found[line] <= had[line] for line in plus)
-    kept = all(found[line] >= n for line, n in minus.items())
-    share = sum(map(len, there)) / max(sum(map(len, plus)), 1)
-    plainly = share <= _COINCIDENCE and (
-        (none_there and kept and bool(minus)) or (plus and not _adapted(plus, old, tree))
+    untouched = bool(minus) and all(
+        [
+            *(found[line] <= had[line] for line in plus),
+            *(found[line] >= n for line, n in minus.items()),
+        ]
     )
+    share = sum(map(len, there)) / max(sum(map(len, plus)), 1)
+    plainly = share <= _COINCIDENCE and (untouched or (plus and not _adapted(plus, old, tree)))
     return Judged("absent" if plainly else "other", f"{counted}; {shown}", weight)
+
+
+def _judge_absence(added: bool, removed: bool, missing: bool, weight: int) -> Judged:
+    """Where the change or the tree does not have the symbol at all."""
+    if removed:
+        if missing:
+            return Judged("gone", "is not there", weight)
+        return Judged("absent", "is still there", weight)
+    if added:
+        return Judged("absent", "is not there", weight)
+    return Judged("missing", "has no such symbol", weight)
+
+
+def _judge_made(
+    plus: Collection[Line], minus: Collection[Line], hunks: Sequence[_Hunk], tree: Sequence[Line]
+) -> tuple[PieceState, str]:
+    """Where all that was added is there and all that was removed is not; and what is doubtful."""
+    if not all(_in_order(hunk.after, tree) for hunk in hunks):
+        return "other", ", in another order"
+    if not plus:
+        # A line that the tree has in other words is not gone.
+        if all(_stands(hunk.after, tree) for hunk in hunks):
+            return "gone", ""
+        return "other", ", other lines in their place"
+    if minus or any(len(line) >= _TELLING for line in plus):
+        return "present", ""
+    return "other", ", which may be chance"
 
 
 def _words(lines: Iterable[Line]) -> set[str]:
