@@ -21,8 +21,14 @@ PACKAGE = ROOT / "auditor"
 PLAN = PACKAGE / "ARCHITECTURE.md"
 PAGES = [PLAN, *sorted(PACKAGE.glob("*/README.md"))]
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.read_text().strip())
-MOST_LINES = 560
+MOST_LINES = 500
 """Of a module: what is longer has a seam with a name."""
+LONGER = {
+    "model.py": 530,  # values, one after another
+    "formats/sarif.py": 540,  # one document
+    "formats/table.py": 560,  # one page
+    "serve/scripts/program.py": 510,  # one walk
+}
 
 
 def first_lines() -> dict[str, str]:
@@ -47,7 +53,10 @@ def test_modules_say_in_their_first_line_what_they_are() -> None:
 
 
 def test_no_module_is_two() -> None:
-    assert [p.name for p in MODULES if len(p.read_text().splitlines()) > MOST_LINES] == []
+    lengths = {p.relative_to(PACKAGE).as_posix(): len(p.read_text().split("\n")) for p in MODULES}
+    most = dict.fromkeys(lengths, MOST_LINES) | LONGER
+    assert {name: n for name, n in lengths.items() if n > most[name]} == {}
+    assert {name for name in LONGER if lengths[name] <= MOST_LINES} == set()
 
 
 def test_the_floors_are_those_that_are_held() -> None:

@@ -19,6 +19,15 @@ from typing import Any, Literal
 from auditor.errors import Unreadable
 from auditor.source import facts as f
 from auditor.source import unchanged
+from auditor.source.nodes import (
+    ELLIPSIS,
+    callee,
+    comparison_of,
+    constant_of,
+    definitions,
+    end_of,
+    operands,
+)
 
 VERSION = 6
 """Raised whenever the facts of the same bytes change: it is part of the cache key."""
@@ -32,7 +41,6 @@ is generated or hostile, and would exhaust the stack of whatever walks the facts
 
 ExitKind = Literal["return", "raise", "break", "continue"]
 
-_ELLIPSIS = f.Const("other")
 _LINE_END = re.compile(r"\r\n|\r|\n")  # what Python counts as one; str.splitlines knows more
 
 
@@ -103,7 +111,7 @@ class _Extractor:
         classes: list[f.ClassFacts] = []
         functions: list[f.FunctionFacts] = []
         assigns: list[f.Assign] = []
-        for node in _definitions(tree.body):
+        for node in definitions(tree.body):
             if isinstance(node, (ast.Import, ast.ImportFrom)):
                 imports.extend(self.imports(node))
             elif isinstance(node, ast.ClassDef):
@@ -119,7 +127,7 @@ class _Extractor:
         methods: list[f.FunctionFacts] = []
         assigns: list[f.Assign] = []
         nested: list[f.ClassFacts] = []
-        for item in _definitions(node.body):
+        for item in definitions(node.body):
             if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 methods.append(self.function(item, qualname + "."))
             elif isinstance(item, ast.ClassDef):
@@ -128,7 +136,7 @@ class _Extractor:
                 assigns.append(self.assign(item))
         bases = tuple(self.expr(base) for base in node.bases)
         own = f.ClassFacts(
-            node.name, qualname, bases, tuple(methods), tuple(assigns), node.lineno, _end(node)
+            node.name, qualname, bases, tuple(methods), tuple(assigns), node.lineno, end_of(node)
         )
         return [own, *nested]
 
@@ -143,7 +151,7 @@ class _Extractor:
         if not inner:
             self.before = node.lineno - 1
         parameters = self.parameters(node.args)
-        decorators = tuple(f.dotted(self.expr(_callee(d))) for d in node.decorator_list)
+        decorators = tuple(f.dotted(self.expr(callee(d))) for d in node.decorator_list)
         returns = self.annotation(node.returns)
         body = self.block(node.body)
         mentions, self.mentions = self.mentions, outer
@@ -160,13 +168,13 @@ class _Extractor:
             body,
             line,
             self.column(node),
-            line + _end(node) - node.lineno,
+            line + end_of(node) - node.lineno,
             self.digest(node, line if inner else 0),
         )
 
     def digest(self, node: ast.FunctionDef | ast.AsyncFunctionDef, line: int) -> str:
         first = min([d.lineno for d in node.decorator_list], default=node.lineno)
-        text = "\n".join(self.lines[first - 1 : _end(node)])
+        text = "\n".join(self.lines[first - 1 : end_of(node)])
         return unchanged.digest(text.encode(errors="surrogatepass"), line)
 
     def line(self, node: ast.expr | ast.stmt) -> int:
@@ -315,7 +323,7 @@ class _Extractor:
             return f.Name(node.id)  # type: ignore[attr-defined]
         self.depth += 1
         read = _READERS.get(kind)
-        found = _ELLIPSIS if read is None else read(self, node)
+        found = ELLIPSIS if read is None else read(self, node)
         self.depth -= 1
         return found
 
@@ -418,13 +426,13 @@ _STATEMENTS: dict[type[ast.stmt], Callable[[_Extractor, Any], Sequence[f.Stmt]]]
 _READERS: dict[type[ast.expr], Callable[[_Extractor, Any], f.Expr]] = {
     ast.Attribute: _Extractor.attribute,
     ast.Await: lambda x, node: f.Group("await", (x.expr(node.value),)),
-    ast.BinOp: lambda x, node: f.Group("value", x.exprs(_operands(node))),
+    ast.BinOp: lambda x, node: f.Group("value", x.exprs(operands(node))),
     ast.BoolOp: _Extractor.boolean,
     ast.Call: _Extractor.call,
     ast.Compare: lambda x, node: f.Group(
-        _comparison(node), x.exprs([node.left, *node.comparators])
+        comparison_of(node), x.exprs([node.left, *node.comparators])
     ),
-    ast.Constant: lambda _, node: _constant(node.value),
+    ast.Constant: lambda _, node: constant_of(node.value),
     ast.Dict: _Extractor.dictionary,
     ast.DictComp: _Extractor.pairs,
     ast.FormattedValue: lambda x, node: x.expr(node.value),
@@ -446,56 +454,3 @@ _READERS: dict[type[ast.expr], Callable[[_Extractor, Any], f.Expr]] = {
     ast.YieldFrom: lambda x, node: f.Group("value", x.exprs([node.value])),
 }
 """How each kind of expression is reduced; any other reads as a constant."""
-
-
-def _definitions(body: Iterable[ast.stmt]) -> Iterable[ast.stmt]:
-    """The statements of a module or class body, through ``if``, ``try``, ``with`` and the like."""
-    pending = list(body)[::-1]
-    while pending:
-        node = pending.pop()
-        inner: list[ast.stmt] = []
-        if not isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-            for part in ("body", "handlers", "cases", "orelse", "finalbody"):
-                for child in getattr(node, part, ()):
-                    inner += [child] if isinstance(child, ast.stmt) else child.body
-        if inner:
-            pending.extend(reversed(inner))
-        else:
-            yield node
-
-
-def _operands(node: ast.BinOp) -> list[ast.expr]:
-    """The operands of ``a + b + c``, which is nested to the left."""
-    found = [node.right]
-    left = node.left
-    while isinstance(left, ast.BinOp):
-        found.append(left.right)
-        left = left.left
-    return [left, *reversed(found)]
-
-
-def _callee(node: ast.expr) -> ast.expr:
-    return node.func if isinstance(node, ast.Call) else node
-
-
-def _end(node: ast.stmt) -> int:
-    return node.end_lineno or node.lineno
-
-
-def _comparison(node: ast.Compare) -> str:
-    if len(node.ops) != 1:
-        return "compare"
-    names = {ast.Is: "is", ast.IsNot: "is not", ast.Eq: "==", ast.NotEq: "!="}
-    return names.get(type(node.ops[0]), "compare")
-
-
-def _constant(value: object) -> f.Const:
-    if value is None:
-        return f.Const("none")
-    if isinstance(value, bool):
-        return f.Const("bool", str(value))
-    if isinstance(value, int):
-        return f.Const("int", str(value)[:20]) if abs(value) < 10**18 else _ELLIPSIS
-    if isinstance(value, str):
-        return f.Const("str", value if len(value) <= 200 else "")
-    return _ELLIPSIS

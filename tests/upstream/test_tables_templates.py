@@ -6,13 +6,9 @@ import re
 
 import pytest
 
+from auditor.serve.tables.auto import auto_rules, conversation_templates, path_matchers
+from auditor.serve.tables.encoders import encoders
 from auditor.serve.tables.facts import PathMatcher
-from auditor.serve.tables.templates import (
-    auto_rules,
-    conversation_templates,
-    encoders,
-    path_matchers,
-)
 from tests.upstream.test_tables_parsers import opened
 
 pytestmark = pytest.mark.upstream

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TypeVar
 
+from auditor.serve.tables.auto import auto_rules, conversation_templates, path_matchers
 from auditor.serve.tables.constants import Tree, lookup
+from auditor.serve.tables.encoders import encoders
 from auditor.serve.tables.environment import Environment, environment
 from auditor.serve.tables.facts import Flag, Tables
 from auditor.serve.tables.flags import flags
 from auditor.serve.tables.guards import guards
 from auditor.serve.tables.parsers import cli_choices, reasoning_parsers, tool_parsers
-from auditor.serve.tables.templates import (
-    auto_rules,
-    conversation_templates,
-    encoders,
-    path_matchers,
-)
 
 Table = TypeVar("Table")
 

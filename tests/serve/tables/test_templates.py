@@ -6,13 +6,9 @@ import re
 
 import pytest
 
+from auditor.serve.tables.auto import auto_rules, conversation_templates, path_matchers
+from auditor.serve.tables.encoders import encoders
 from auditor.serve.tables.facts import AutoRule, Encoder, PathMatcher
-from auditor.serve.tables.templates import (
-    auto_rules,
-    conversation_templates,
-    encoders,
-    path_matchers,
-)
 from tests.serve.tables.trees import tree
 
 CHAIN = "sglang/srt/entrypoints/chat_encoding.py"
