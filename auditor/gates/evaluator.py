@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from auditor.gates.events import Summaries
 from auditor.gates.flow import Walk
 from auditor.gates.memory import SideMemory
 from auditor.gates.questions import Asked, Grounds
@@ -11,14 +12,14 @@ from auditor.gates.values import (
     Summary,
     Types,
 )
-from auditor.rulebook import Vocabulary, words
+from auditor.rulebook import Vocabulary
 from auditor.source.index import SourceIndex
 from auditor.source.names import ClassKey, Function
 
 _DEEPEST = 14
 
 
-class Evaluator:
+class Evaluator(Summaries):
     """Summaries of functions, each made once for a class context."""
 
     def __init__(
@@ -110,17 +111,3 @@ class Evaluator:
             held = [t[-1] for t, keys in summary.exit_held if t[0] == "self" and keys]
             gates += [gate for gate in held if gate in self.gates][:1]
         return max(sorted(set(gates)), key=gates.count) if 2 * len(gates) > voters else ""
-
-    def stores(self, name: str) -> bool:
-        """Whether a callee's name says, first or last, that it writes to what it is handed."""
-        verbs = self.words.write_verbs
-        for part in name.split("."):
-            parts = words(part)
-            if parts and (self.words.verb(part) in verbs or parts[-1] in verbs):
-                return True
-        return False
-
-    def tells_metadata(self, name: str) -> bool:
-        """Whether a function's name says that it answers with sizes, addresses and the like."""
-        parts = words(name)
-        return bool(parts) and parts[-1] in self.words.metadata_words

@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from auditor.gates.questions import Asked
 from auditor.gates.values import (
     SELF,
     CallSite,
@@ -14,6 +14,7 @@ from auditor.gates.values import (
     Path,
     Place,
     Read,
+    Summary,
     Types,
     Value,
     Wait,
@@ -22,11 +23,9 @@ from auditor.gates.values import (
     join_held,
     join_values,
 )
+from auditor.rulebook import Vocabulary, words
 from auditor.source import facts as f
 from auditor.source.names import ClassKey, Function
-
-if TYPE_CHECKING:
-    from auditor.gates.evaluator import Evaluator
 
 EVERYTHING: Path = ("*",)
 """The token of a wait for the whole device."""
@@ -75,6 +74,40 @@ class Return:
     line: int
 
 
+class Summaries(ABC):
+    """What a walk asks beyond its own function: summaries of others, and what names say."""
+
+    asked: Asked
+    words: Vocabulary
+
+    @abstractmethod
+    def summary(
+        self, function: Function, context: ClassKey | None, types: Types = ()
+    ) -> Summary | None:
+        """The summary of a function on objects of a class; None while it is being made.
+
+        ``types`` are the classes of parameters, where a caller knows more than the annotations.
+        """
+
+    @abstractmethod
+    def verdict(self, name: str) -> str:
+        """The gate that most of the classes behind a vote wait on in a method; empty for none."""
+
+    def stores(self, name: str) -> bool:
+        """Whether a callee's name says, first or last, that it writes to what it is handed."""
+        verbs = self.words.write_verbs
+        for part in name.split("."):
+            parts = words(part)
+            if parts and (self.words.verb(part) in verbs or parts[-1] in verbs):
+                return True
+        return False
+
+    def tells_metadata(self, name: str) -> bool:
+        """Whether a function's name says that it answers with sizes, addresses and the like."""
+        parts = words(name)
+        return bool(parts) and parts[-1] in self.words.metadata_words
+
+
 class Events(ABC):
     """The walk of one function, as far as it only notes down.
 
@@ -83,7 +116,7 @@ class Events(ABC):
 
     def __init__(
         self,
-        evaluator: Evaluator,
+        evaluator: Summaries,
         function: Function,
         context: ClassKey | None,
         types: Types = (),
