@@ -15,8 +15,8 @@ from auditor.cli.audit import audit as cli
 from auditor.cli.main import main
 from auditor.config import settle
 from auditor.demo import Demo, build
-from auditor.rulebook import load
 from auditor.runs.audit import audit_sources
+from auditor.runs.rules import load
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -168,7 +168,9 @@ def test_the_rule_that_contributing_shows_works(
 def test_contributing_names_the_rule_of_every_shape() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text()
     table = dict(re.findall(r"^\| `([a-z-]+)` \| `([a-z-]+)` \|$", text, re.MULTILINE))
-    assert table == {str(r.params["shape"]): r.id for r in load().rules if r.category == "sync"}
+    assert table == {
+        str(r.params["shape"]): r.id for r in load().rules if r.check == "sibling-gates"
+    }
 
 
 def test_the_architecture_names_every_module_and_no_other() -> None:

@@ -41,9 +41,9 @@ from auditor.gates.values import (
     join_held,
     join_values,
 )
-from auditor.rulebook import Vocabulary, words
 from auditor.source import facts as f
 from auditor.source.index import ClassKey, Function, SourceIndex, is_property
+from auditor.vocabulary import Vocabulary, words
 
 _DEEPEST = 14
 _MOST_TARGETS = 6

@@ -23,10 +23,10 @@ from auditor.gates.values import (
     Read,
     Summary,
 )
-from auditor.rulebook import Vocabulary
 from auditor.source import facts as f
 from auditor.source.index import ClassKey, Function, SourceIndex
 from auditor.source.scout import Scouted
+from auditor.vocabulary import Vocabulary
 
 _MOST_VOTERS = 12
 
