@@ -98,6 +98,7 @@ class Example(msgspec.Struct, frozen=True):
 class Rule(msgspec.Struct, frozen=True):
     """One rule page; ``confidence`` is the highest that a finding of the rule may have.
 
+    ``keeps_severity`` says that it holds where no configuration of the tree arms the defect today.
     ``effect`` is what users of the server would see, in some six words, ``means`` the same in a
     line: the beginning of what the page says of production. ``aliases`` are ids that the rule had
     before: whatever names one of them means this rule.
@@ -118,6 +119,7 @@ class Rule(msgspec.Struct, frozen=True):
     valid: tuple[Example, ...]
     invalid: tuple[Example, ...]
     aliases: tuple[str, ...] = ()
+    keeps_severity: bool = False
 
 
 class Rulebook(msgspec.Struct, frozen=True):
@@ -176,6 +178,7 @@ class _Page(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fix: Text
     valid: Annotated[list[Text | _Sides], msgspec.Meta(min_length=1)]
     invalid: Annotated[list[Text | _Sides], msgspec.Meta(min_length=1)]
+    keeps_severity: bool = False
     params: dict[str, Param] = {}
     references: list[Text] = []
     tree: Annotated[str, msgspec.Meta(pattern=_TREE)] = ""
@@ -296,6 +299,7 @@ def _rule(opened: Page) -> Rule:
         valid=_examples(opened, "valid", page.valid, page.tree),
         invalid=_examples(opened, "invalid", page.invalid, page.tree),
         aliases=tuple(page.aliases),
+        keeps_severity=page.keeps_severity,
     )
 
 
