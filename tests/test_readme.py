@@ -148,6 +148,7 @@ def test_the_rule_that_contributing_shows_works(
     (tmp_path / "vocab" / "waits.yaml").write_text(vocabulary)
     book = load([tmp_path])
     rule = book.rule("late-wait-stops-us")
+    assert rule.keeps_severity  # it "stops a deployment whatever their reach"
     for example in (*rule.invalid, *rule.valid):
         found = audit_sources(example.fork, rulebook=book).findings
         places = {(f.hit.where.symbol.path, f.hit.where.line, f.rule) for f in found}
