@@ -202,7 +202,7 @@ def test_example_forms(tmp_path: Path) -> None:
             "check: sibling-gates",
             "check: sibling-gatez",
             7,
-            "no check 'sibling-gatez', did you mean sibling-gates?; allowed: serve-config, ",
+            "no check 'sibling-gatez', did you mean sibling-gates?; allowed: ",
         ),
         ("category: sync", "category: syncs", 2, "'syncs'; allowed: sync, serve, "),
         ("category: sync", "category: serve", 2, "'serve' is not the folder's name 'sync'"),
