@@ -241,6 +241,7 @@ def test_example_forms(tmp_path: Path) -> None:
             13,
             "valid[0]: a line is marked with own-rule",
         ),
+        ("x = 2 ", "x = " + "-" * 50000 + "2", 15, "invalid[0].fork.example.py: cannot be parsed"),
         ("- x = 1", "- x = = 1", 13, "valid[0].fork.example.py: line 1: is not Python"),
         ("- x = 1", "- {fork: x, target: x =}", 13, "valid[0].target.example.py: line 1: is not"),
         ("- x = 1", "- {fork: x, upstream: {a/b.py: x =}}", 13, "valid[0].upstream.a/b.py: line 1"),
@@ -293,6 +294,12 @@ def test_an_id_that_is_taken(tmp_path: Path) -> None:
             3,
             "primitive_waits.ready: Invalid enum value 'often'; allowed: keyed, event, stream",
         ),
+        # Another fault later in the page does not make the first key the guilty one.
+        (
+            "primitive_waits:\n  gone: keyed\n  ready: often\nwrite_verbs: stash",
+            3,
+            "primitive_waits.ready: Invalid enum value 'often'",
+        ),
         (
             "primitive_waits:\n  gone: keyed\n  3: keyed",
             3,
@@ -308,6 +315,11 @@ def test_bad_vocabulary(tmp_path: Path, text: str, line: int, said: str) -> None
     message = complaint(tmp_path)
     assert message.startswith(f"{path}:{line}: ")
     assert said in message
+
+
+def test_what_is_allowed_is_not_said_of_a_key(tmp_path: Path) -> None:
+    write(tmp_path, "vocab/own.yaml", "primitive_waits: {3: keyed}")
+    assert complaint(tmp_path).endswith("primitive_waits.3: Expected `str`, got `int`")
 
 
 def test_yaml_cannot_make_objects(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import auditor
@@ -16,7 +17,7 @@ from auditor import rulebook
 from auditor.checks import CHECKS
 from auditor.cli.main import main
 from auditor.errors import UsageProblem
-from auditor.rulebook import Parameter
+from auditor.rulebook import Param, Parameter
 from auditor.runs import audit, fix, history, serve
 from auditor.runs.examples import try_all
 from auditor.runs.request import AuditRequest
@@ -112,8 +113,6 @@ def test_examples_that_are_as_marked(own: Path, capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(
     ("old", "new", "at", "found"),
     [
-        # Of the two lines that differ, the first one is named.
-        (", own-late]", "]\n      #", "      - never", None),
         ("shape: late", "shape: partial", "found = self", "line 18 [gate-after-read]"),
         (
             "        return found\n",
@@ -127,7 +126,7 @@ def test_examples_that_are_as_marked(own: Path, capsys: pytest.CaptureFixture[st
             "found = self",
             "line 18 [gate-after-read, own-late]",
         ),
-    ][1:],
+    ],
 )
 def test_an_example_that_is_not_as_marked_is_told_with_its_line(
     own: Path, capsys: pytest.CaptureFixture[str], old: str, new: str, at: str, found: str
@@ -149,14 +148,15 @@ def test_an_example_that_is_marked_and_finds_nothing(
     assert "[gate-after-read, own-late]; found nothing\n" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("text", ["[[ignore]", "ignore = 3"])
 def test_an_example_that_could_not_be_read_is_not_as_marked(
-    own: Path, capsys: pytest.CaptureFixture[str]
+    own: Path, capsys: pytest.CaptureFixture[str], text: str
 ) -> None:
-    change(own, "  - x = 1", '  - {fork: {a.py: x = 1, audit.toml: "[[ignore]"}}')
+    change(own, "  - x = 1", f"  - {{fork: {{a.py: x = 1, audit.toml: '{text}'}}}}")
     assert main(["rules", "test", "own"]) == 1
     told, _ = capsys.readouterr().out.splitlines()
     assert told.startswith(f"own/sync/own-late.yaml:{line_of(own, 'a.py')}: valid[0]: expected ")
-    assert "; found nothing; not read: " in told
+    assert "; found nothing; not read: audit.toml: " in told
 
 
 def test_a_page_that_cannot_be_loaded_ends_the_test(
@@ -465,3 +465,14 @@ def test_a_text_whose_lines_cannot_be_told_is_named_where_it_begins(own: Path, g
 def test_only_files_of_python_must_be_python(own: Path) -> None:
     change(own, "  - x = 1", '  - fork: {serve.sh: "if true; then true; fi", a.py: x = 1}')
     assert load([own])
+
+
+@pytest.mark.parametrize("params", [{"shape": "removed"}, {}])
+def test_another_check_on_code_is_followed_through_releases_whatever_its_parameters(
+    monkeypatch: pytest.MonkeyPatch, params: dict[str, Param]
+) -> None:
+    monkeypatch.setitem(CHECKS, "another", CHECKS["sibling-gates"])
+    book = load()
+    one = msgspec.structs.replace(book.rule("gate-removed"), check="another", params=params)
+    book = msgspec.structs.replace(book, rules=(one,))
+    assert history._followed(book, AuditRequest(Path())) == ({"gate-removed"}, [])
