@@ -1,47 +1,37 @@
-"""Rule pages and vocabulary: loads, validates and holds what is data, not code."""
+"""Rule pages: loads, validates and holds what is data, not code; the vocabulary beside them."""
 
 from __future__ import annotations
 
-import difflib
+import ast
 import functools
 import hashlib
 import re
-from collections.abc import Collection, Iterator, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any
 
 import msgspec
-import yaml
 
 from auditor.errors import UsageProblem
 from auditor.model import CATEGORIES, Category, Confidence, Severity
+from auditor.pages import Page, Steps, closest, near
+from auditor.vocabulary import Vocabulary
 
-CheckName = Literal[
-    "sibling-gates",
-    "serve-model",
-    "serve-parsers",
-    "serve-renderings",
-    "serve-templates",
-    "serve-flags",
-    "serve-values",
-    "serve-environment",
-    "serve-guards",
-    "serve-pairs",
-    "serve-config",
-    "serve-tree",
-    "suppressions",
-]
-"""The mechanisms a rule page may name; the table of checks is typed by it."""
+CheckName = str
+"""A mechanism that a rule page may name: a key of one of the tables of checks."""
 
-WaitKind = Literal["keyed", "event", "stream", "device"]
-"""What a primitive wait waits for: the index it is given, one event, one stream, everything."""
+ON_SUPPRESSIONS: CheckName = "suppressions"
+"""The check whose findings stand on suppressions, which are comments."""
+
+VOCABULARY = "vocab"
+"""The folder of a folder of rules that holds words and no rules."""
 
 SINGLE_FILE = "example.py"
 """The path of an example that is given as plain text."""
 
 _RULE_ID = r"^[a-z0-9]+(-[a-z0-9]+)*$"
-_LONGEST_ID = 100  # characters of a made-up id that are compared with the known ones
 _EFFECT = r"^[^\s](?:[^\n]{0,46}[^\s.])?$"  # a clause of at most 48 characters
 _PRODUCTION = "In production: "
 _LONGEST_MEANING = 160  # characters
@@ -49,13 +39,36 @@ _SENTENCE_END = re.compile(r"(?<=[.!?]) +(?=[^a-z\s])")
 _TREE = r"^([a-z0-9]+(-[a-z0-9]+)*)?$"
 _MARK = re.compile(r"#\s*error:\s*\[([a-z0-9-]+(?:\s*,\s*[a-z0-9-]+)*)\]\s*$")
 _MARK_INTENDED = re.compile(r"#\s*error\b\s*:?\s*\[|#\s*error:")
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 # Folders of the packaged rules that other loaders read.
 _OTHER_FOLDERS = frozenset({"advisories", "trees"})
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 Param = str | bool | int | float | list[str]
-_T = TypeVar("_T")
+Texts = Text | Annotated[list[Text], msgspec.Meta(min_length=1)]
+"""The kind of a parameter that is a list of texts; one text is a list of it."""
+
+
+class Parameter(msgspec.Struct, frozen=True):
+    """What a page may write for one parameter of a check.
+
+    ``kind`` is a type as msgspec knows them, ``allowed`` are all values where only some will do.
+    ``shapes`` are those values of the parameter ``shape`` with which it is read; empty where it
+    always is.
+    """
+
+    kind: Any = str
+    allowed: tuple[str, ...] = ()
+    required: bool = False
+    shapes: tuple[str, ...] = ()
+
+
+Parameters = Mapping[str, Parameter]
+"""All parameters of a check by name."""
+
+
+def of_shapes(shapes: Iterable[str], **others: Parameter) -> Parameters:
+    """The parameters of a check whose rules each name a ``shape``."""
+    return {"shape": Parameter(allowed=tuple(shapes), required=True), **others}
 
 
 class Example(msgspec.Struct, frozen=True):
@@ -85,6 +98,7 @@ class Example(msgspec.Struct, frozen=True):
 class Rule(msgspec.Struct, frozen=True):
     """One rule page; ``confidence`` is the highest that a finding of the rule may have.
 
+    ``keeps_severity`` says that it holds where no configuration of the tree arms the defect today.
     ``effect`` is what users of the server would see, in some six words, ``means`` the same in a
     line: the beginning of what the page says of production. ``aliases`` are ids that the rule had
     before: whatever names one of them means this rule.
@@ -105,73 +119,7 @@ class Rule(msgspec.Struct, frozen=True):
     valid: tuple[Example, ...]
     invalid: tuple[Example, ...]
     aliases: tuple[str, ...] = ()
-
-
-class Vocabulary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The words by which code tells what it does; ``rules/vocab/`` says why each list exists."""
-
-    primitive_waits: dict[str, WaitKind] = {}
-    metadata_attributes: frozenset[str] = frozenset()
-    metadata_methods: frozenset[str] = frozenset()
-    metadata_functions: frozenset[str] = frozenset()
-    metadata_words: frozenset[str] = frozenset()
-    view_methods: frozenset[str] = frozenset()
-    element_functions: frozenset[str] = frozenset()
-    store_methods: frozenset[str] = frozenset()
-    host_copy_methods: frozenset[str] = frozenset()
-    write_verbs: frozenset[str] = frozenset()
-    read_verbs: frozenset[str] = frozenset()
-    setup_verbs: frozenset[str] = frozenset()
-    setup_methods: frozenset[str] = frozenset()
-    transfer_verbs: frozenset[str] = frozenset()
-    verb_prefixes: frozenset[str] = frozenset()
-    host_words: frozenset[str] = frozenset()
-    destination_words: frozenset[str] = frozenset()
-
-    def merge(self, other: Vocabulary) -> Vocabulary:
-        """Both vocabularies' words; where a wait has two kinds, the other's holds."""
-        return Vocabulary(
-            **{name: getattr(self, name) | getattr(other, name) for name in self.__struct_fields__}
-        )
-
-    def may_take_index(self, name: str) -> bool:
-        """Whether a wait of that name can be told an index of what to wait for.
-
-        A keyed one always is; of the event waits only those named for nothing else: ``wait(i)``
-        may, ``wait_event(e)`` is told the event.
-        """
-        kind = self.primitive_waits.get(name)
-        return kind == "keyed" or (kind == "event" and len(words(name)) == 1)
-
-    def verb(self, name: str) -> str:
-        """What a function's name says it does: its first word that is not a ``verb_prefixes``.
-
-        Empty where the name has no such word (``__init__`` is ``init``, ``_`` is empty).
-        """
-        return next((word for word in words(name) if word not in self.verb_prefixes), "")
-
-    def duty(self, name: str) -> str:
-        """Why waiting is not a function's business, by its name; empty where it is.
-
-        One of ``setup``, ``write``, ``transfer``, ``host`` and ``metadata``.
-        """
-        parts = words(name)
-        verb = self.verb(name)
-        if name in self.setup_methods or verb in self.setup_verbs:
-            return "setup"
-        if verb in self.write_verbs:
-            return "write"
-        if verb not in self.read_verbs and not self.write_verbs.isdisjoint(parts):
-            return "write"
-        if verb in self.transfer_verbs:
-            return "transfer"
-        if verb not in self.read_verbs and not self.transfer_verbs.isdisjoint(parts):
-            return "transfer"
-        if not self.host_words.isdisjoint(parts):
-            return "host"
-        if parts and parts[-1] in self.metadata_words:
-            return "metadata"
-        return ""
+    keeps_severity: bool = False
 
 
 class Rulebook(msgspec.Struct, frozen=True):
@@ -200,7 +148,7 @@ class Rulebook(msgspec.Struct, frozen=True):
 
     def close(self, rule_id: str) -> list[str]:
         """The ids and aliases nearest to one that no rule has."""
-        return difflib.get_close_matches(rule_id[:_LONGEST_ID], self.names())
+        return closest(rule_id, self.names())
 
     def names(self) -> dict[str, Rule]:
         """Every rule by its id and by each of its aliases."""
@@ -230,30 +178,11 @@ class _Page(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fix: Text
     valid: Annotated[list[Text | _Sides], msgspec.Meta(min_length=1)]
     invalid: Annotated[list[Text | _Sides], msgspec.Meta(min_length=1)]
+    keeps_severity: bool = False
     params: dict[str, Param] = {}
     references: list[Text] = []
     tree: Annotated[str, msgspec.Meta(pattern=_TREE)] = ""
     aliases: list[Annotated[str, msgspec.Meta(pattern=_RULE_ID)]] = []
-
-
-class _UniqueKeyLoader(yaml.CSafeLoader):
-    """The C safe loader, except that a key given twice is an error and not the last one's win."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if key.value in seen:
-                raise yaml.MarkedYAMLError(
-                    problem=f"key {key.value!r} is given twice", problem_mark=key.start_mark
-                )
-            seen.add(key.value)
-        return super().construct_mapping(node, deep)
-
-
-@functools.lru_cache(maxsize=65536)
-def words(name: str) -> tuple[str, ...]:
-    """The lower-case words of an identifier, of either style: ``SetKAndS`` is set, k, and, s."""
-    return tuple(word.lower() for word in _WORD.findall(name))
 
 
 def packaged_rules() -> Path:
@@ -276,37 +205,55 @@ def tree_files(name: str) -> dict[str, str]:
     }
 
 
-def load(extra_dirs: Sequence[Path] = ()) -> Rulebook:
+def load(
+    extra_dirs: Sequence[Path] = (),
+    parameters: Mapping[CheckName, Parameters] | None = None,
+    *,
+    whole: bool = False,
+) -> Rulebook:
     """The shipped rules and vocabulary, with those of ``extra_dirs`` added in the given order.
 
-    An extra folder holds ``<category>/<rule-id>.yaml`` and ``vocab/*.yaml``. Raises UsageProblem,
-    naming the file and the field, for anything that is not as a page must be.
+    An extra folder holds ``<category>/<rule-id>.yaml`` and ``vocab/*.yaml``; its pages are held
+    against the ``parameters`` of the checks, and their examples are parsed. The shipped pages are
+    so too where ``whole`` says it: they do not change between runs, and it takes as long as all
+    else. Raises UsageProblem, naming the file and its line, for anything that is not as a page
+    must be.
     """
     shipped = packaged_rules()
-    pages: dict[str, tuple[Path, Rule]] = {}
+    pages: dict[str, tuple[Page, Rule, bool]] = {}
     vocabulary = Vocabulary()
     digest = hashlib.sha256()
     for folder in (shipped, *extra_dirs):
         for path in _pages(folder):
-            data = _read(path)
-            for part in (path.relative_to(folder).as_posix().encode(), data):
+            page = Page.open(path)
+            for part in (path.relative_to(folder).as_posix().encode(), page.data):
                 digest.update(len(part).to_bytes(8, "big") + part)
-            if path.parent.name == "vocab":
-                vocabulary = vocabulary.merge(_convert(path, data, Vocabulary))
+            if path.parent.name == VOCABULARY:
+                vocabulary = vocabulary.merge(page.read(Vocabulary))
                 continue
-            rule = _rule(path, _convert(path, data, _Page))
+            rule = _rule(page)
             if rule.id in pages:
-                raise _problem(path, "id", f"{rule.id!r} is the id of {pages[rule.id][0]} too")
-            pages[rule.id] = (path, rule)
-    named: dict[str, Path] = {rule_id: path for rule_id, (path, _) in pages.items()}
-    for path, rule in pages.values():
-        _check_marks(path, rule, pages.keys())
+                other = pages[rule.id][0].path
+                raise page.problem(["id"], f"{rule.id!r} is the id of {other} too")
+            pages[rule.id] = (page, rule, whole or folder is not shipped)
+    by_id = {rule_id: rule for rule_id, (_, rule, _) in pages.items()}
+    named: dict[str, Path] = {rule_id: page.path for rule_id, (page, _, _) in pages.items()}
+    for page, rule, checked in pages.values():
+        if checked:
+            _check_parameters(page, rule, parameters or {})
+            _check_code(page, rule)
+        _check_marks(page, rule, by_id)
         for alias in rule.aliases:
             if alias in named:
-                raise _problem(path, "aliases", f"{alias!r} is a name of {named[alias]} too")
-            named[alias] = path
+                raise page.problem(["aliases"], f"{alias!r} is a name of {named[alias]} too")
+            named[alias] = page.path
     rules = tuple(pages[rule_id][1] for rule_id in sorted(pages))
     return Rulebook(rules=rules, vocabulary=vocabulary, digest=digest.hexdigest())
+
+
+def rule_pages(folder: Path) -> Iterator[Path]:
+    """The pages of rules under a rules folder, each named by its rule's id."""
+    return (path for path in _pages(folder) if path.parent.name != VOCABULARY)
 
 
 def _pages(folder: Path) -> Iterator[Path]:
@@ -316,7 +263,7 @@ def _pages(folder: Path) -> Iterator[Path]:
     found = sorted(path for path in folder.glob("**/*.y*ml") if path.suffix in {".yaml", ".yml"})
     if not found:
         raise UsageProblem(f"{folder}: holds no rules (<category>/<rule-id>.yaml, vocab/*.yaml)")
-    places = (*CATEGORIES, "vocab")
+    places = (*CATEGORIES, VOCABULARY)
     for path in found:
         inner = path.relative_to(folder).parts
         if inner[0] in _OTHER_FOLDERS:
@@ -328,49 +275,20 @@ def _pages(folder: Path) -> Iterator[Path]:
         yield path
 
 
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise UsageProblem(f"{path}: cannot be read: {error.strerror}") from error
-
-
-def _convert(path: Path, data: bytes, kind: type[_T]) -> _T:
-    try:
-        return msgspec.convert(yaml.load(data.decode(), Loader=_UniqueKeyLoader), kind)
-    except UnicodeDecodeError as error:
-        raise UsageProblem(f"{path}: is not UTF-8 (byte {error.start})") from error
-    except msgspec.ValidationError as error:
-        # msgspec ends its message with the field: "Expected `str`, got `int` - at `$.why`".
-        raise UsageProblem(f"{path}: {str(error).replace('$.', '')}") from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}: " if mark is not None else ""
-        reason = getattr(error, "problem", None) or "is not YAML"
-        raise UsageProblem(f"{path}: {where}{reason}") from error
-
-
-def _problem(path: Path, field: str, message: str) -> UsageProblem:
-    return UsageProblem(f"{path}: {field}: {message}")
-
-
-def _rule(path: Path, page: _Page) -> Rule:
+def _rule(opened: Page) -> Rule:
+    page, path = opened.read(_Page), opened.path
     if page.id != path.stem:
-        raise _problem(path, "id", f"{page.id!r} is not the file's name {path.stem!r}")
+        told = f"{page.id!r} is not the file's name {path.stem!r}"
+        raise opened.problem(["id"], told)
     if page.category != path.parent.name:
-        raise _problem(
-            path, "category", f"{page.category!r} is not the folder's name {path.parent.name!r}"
-        )
-    for name, value in page.params.items():
-        if name.endswith("regex"):
-            for pattern in value if isinstance(value, list) else [value]:
-                _check_regex(path, f"params.{name}", pattern)
+        told = f"{page.category!r} is not the folder's name {path.parent.name!r}"
+        raise opened.problem(["category"], told)
     return Rule(
         id=page.id,
         category=page.category,
         title=page.title,
         effect=page.effect,
-        means=_meaning(path, page.why),
+        means=_meaning(opened, page.why),
         severity=page.severity,
         confidence=page.confidence,
         check=page.check,
@@ -378,24 +296,24 @@ def _rule(path: Path, page: _Page) -> Rule:
         why=page.why,
         fix=page.fix,
         references=tuple(page.references),
-        valid=_examples(path, "valid", page.valid, page.tree),
-        invalid=_examples(path, "invalid", page.invalid, page.tree),
+        valid=_examples(opened, "valid", page.valid, page.tree),
+        invalid=_examples(opened, "invalid", page.invalid, page.tree),
         aliases=tuple(page.aliases),
+        keeps_severity=page.keeps_severity,
     )
 
 
-def _meaning(path: Path, why: str) -> str:
+def _meaning(page: Page, why: str) -> str:
     """The beginning of what a page says of production: as many sentences as fit in a line."""
     paragraphs = (" ".join(text.split()) for text in re.split(r"\n\s*\n", why.strip()))
     told = next((text for text in paragraphs if text.startswith(_PRODUCTION)), "")
     if not told:
-        raise _problem(path, "why", f"has no paragraph that begins with {_PRODUCTION.strip()!r}")
+        raise page.problem(["why"], f"has no paragraph that begins with {_PRODUCTION.strip()!r}")
     first, *rest = _SENTENCE_END.split(told.removeprefix(_PRODUCTION))
     if len(first) > _LONGEST_MEANING:
         reason = f"its first sentence is longer than {_LONGEST_MEANING} characters"
-        raise _problem(
-            path, "why", f"{_PRODUCTION.strip()!r}: {reason}; reports show that sentence"
-        )
+        told = f"{_PRODUCTION.strip()!r}: {reason}; reports show that sentence"
+        raise page.problem(["why"], told)
     meaning = first[:1].upper() + first[1:]
     for sentence in rest:
         if len(meaning) + 1 + len(sentence) > _LONGEST_MEANING:
@@ -404,21 +322,66 @@ def _meaning(path: Path, why: str) -> str:
     return meaning
 
 
-def _check_regex(path: Path, field: str, pattern: Param) -> None:
-    try:
-        re.compile(str(pattern))
-    except re.error as error:
-        raise _problem(path, field, f"not a regular expression: {error}") from error
+def _check_parameters(page: Page, rule: Rule, checks: Mapping[CheckName, Parameters]) -> None:
+    """A page gives its check what the check reads, all that it needs, and nothing else."""
+    if rule.check not in checks:
+        told = f"there is no check {rule.check!r}{near(rule.check, checks)}"
+        raise page.problem(["check"], told, sorted(checks))
+    shape = rule.params.get("shape")
+    known = checks[rule.check]
+    taken = {n: p for n, p in known.items() if not p.shapes or shape in p.shapes}
+    of = rule.check if taken == known else f"{rule.check} with the shape {shape}"
+    for name, value in rule.params.items():
+        if name not in taken:
+            told = f"{of} reads no such parameter{near(name, taken)}"
+            raise page.problem(["params", name], told, tuple(taken) or ("none",))
+        allowed = taken[name].allowed
+        page.check(["params", name], value, taken[name].kind, allowed)
+        if allowed and value not in allowed:
+            told = f"{value!r} is none that {of} knows{near(str(value), allowed)}"
+            raise page.problem(["params", name], told, allowed)
+    for name, parameter in taken.items():
+        if parameter.required and name not in rule.params:
+            field = "params" if rule.params else "check"
+            raise page.problem([field], f"{of} needs the parameter {name!r}", parameter.allowed)
 
 
-def _examples(path: Path, kind: str, raw: list[Text | _Sides], tree: str) -> tuple[Example, ...]:
+def _check_code(page: Page, rule: Rule) -> None:
+    """The Python files of every example are Python, whichever side they are of."""
+    for steps, text in _texts(rule):
+        if not str(steps[-1]).endswith(".py"):
+            continue
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                ast.parse(text)
+        except SyntaxError as error:
+            told = f"is not Python: {error.msg}"
+            raise page.problem(steps, told, line=error.lineno or 1) from error
+        except (ValueError, RecursionError, MemoryError) as error:
+            raise page.problem(
+                steps, f"cannot be parsed: {error or type(error).__name__}"
+            ) from error
+
+
+def _texts(rule: Rule) -> Iterator[tuple[Steps, str]]:
+    """Every file of every example of a page, with where the page has it."""
+    for kind, examples in (("valid", rule.valid), ("invalid", rule.invalid)):
+        for number, example in enumerate(examples):
+            sides = {"fork": example.fork, "upstream": example.upstream, "target": example.target}
+            for side, files in sides.items():
+                for name, text in (files or {}).items():
+                    yield (kind, number, side, name), text
+
+
+def _examples(page: Page, kind: str, raw: list[Text | _Sides], tree: str) -> tuple[Example, ...]:
     def example(number: int, given: Text | _Sides) -> Example:
         sides = _Sides(fork=given) if isinstance(given, str) else given
-        field = f"{kind}[{number}]"
+        steps = (kind, number)
         return Example(
-            fork=_files(path, f"{field}.fork", sides.fork),
-            upstream=_other_side(path, f"{field}.upstream", sides.upstream),
-            target=_other_side(path, f"{field}.target", sides.target),
+            fork=_files(page, (*steps, "fork"), sides.fork),
+            upstream=_other_side(page, (*steps, "upstream"), sides.upstream),
+            target=_other_side(page, (*steps, "target"), sides.target),
             title=sides.title,
             tree=tree,
         )
@@ -427,27 +390,26 @@ def _examples(path: Path, kind: str, raw: list[Text | _Sides], tree: str) -> tup
 
 
 def _other_side(
-    path: Path, field: str, side: Text | dict[str, str] | None
+    page: Page, steps: Steps, side: Text | dict[str, str] | None
 ) -> dict[str, str] | None:
     if side is None:
         return None
-    files = _files(path, field, side)
+    files = _files(page, steps, side)
     for name, line, _ in _marks(files):
-        raise _problem(path, f"{field}.{name}", f"line {line}: only the fork's files are marked")
+        raise page.problem((*steps, name), "only the fork's files are marked", line=line)
     return files
 
 
-def _files(path: Path, field: str, side: Text | dict[str, str]) -> dict[str, str]:
+def _files(page: Page, steps: Steps, side: Text | dict[str, str]) -> dict[str, str]:
     files = {SINGLE_FILE: side} if isinstance(side, str) else side
     for name, text in files.items():
         pure = PurePosixPath(name)
         if pure.is_absolute() or ".." in pure.parts or str(pure) != name:
-            raise _problem(path, field, f"{name!r} is no relative path of a file")
+            raise page.problem(steps, f"{name!r} is no relative path of a file")
         for number, line in enumerate(text.splitlines(), start=1):
             if _MARK_INTENDED.search(line) and not _MARK.search(line):
-                raise _problem(
-                    path, f"{field}.{name}", f"line {number}: write a mark as # error: [rule-id]"
-                )
+                told = "write a mark as # error: [rule-id]"
+                raise page.problem((*steps, name), told, line=number)
     return files
 
 
@@ -460,13 +422,32 @@ def _marks(files: dict[str, str]) -> Iterator[tuple[str, int, str]]:
                     yield path, number, rule_id.strip()
 
 
-def _check_marks(path: Path, rule: Rule, known: Collection[str]) -> None:
-    """A rule's invalid examples must show it, its valid ones must not, and no id is made up."""
+def _check_marks(page: Page, rule: Rule, known: Mapping[str, Rule]) -> None:
+    """A rule's invalid examples must show it, its valid ones must not, and no id is made up.
+
+    No mark stands where nothing can be found.
+    """
     for kind, examples, shows in (("valid", rule.valid, False), ("invalid", rule.invalid, True)):
         for number, example in enumerate(examples):
-            ids = {rule_id for _, _, rule_id in example.marks()}
-            for unknown in sorted(ids.difference(known)):
-                raise _problem(path, f"{kind}[{number}]", f"there is no rule {unknown!r}")
-            if (rule.id in ids) is not shows:
+            marks = sorted(example.marks())
+            for name, line, rule_id in marks:
+                steps = (kind, number, "fork", name)
+                if rule_id not in known:
+                    told = f"there is no rule {rule_id!r}{near(rule_id, known)}"
+                    raise page.problem(steps, told, line=line)
+                told = _idle(example.fork[name].splitlines()[line - 1], known[rule_id])
+                if told:
+                    raise page.problem(steps, told, line=line)
+            if (rule.id in {rule_id for _, _, rule_id in marks}) is not shows:
                 fault = "no line is marked with" if shows else "a line is marked with"
-                raise _problem(path, f"{kind}[{number}]", f"{fault} {rule.id}")
+                raise page.problem([kind, number], f"{fault} {rule.id}")
+
+
+def _idle(line: str, rule: Rule) -> str:
+    """Why a marked line can hold no finding of a rule; empty where it may."""
+    before = _MARK.sub("", line).strip()
+    if not before:
+        return "nothing stands on the line of the mark"
+    if before.startswith("#") and rule.check != ON_SUPPRESSIONS:
+        return f"{rule.id} finds nothing in a comment, and the line of the mark is one"
+    return ""

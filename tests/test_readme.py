@@ -14,8 +14,8 @@ import pytest
 from auditor.cli.audit import audit as cli
 from auditor.cli.main import main
 from auditor.demo import Demo, build
-from auditor.rulebook import load
 from auditor.runs.audit import audit_sources
+from auditor.runs.rules import load
 
 ROOT = Path(__file__).parent.parent
 CI = ROOT / "examples" / "ci"
@@ -87,6 +87,7 @@ def test_the_rule_that_contributing_shows_works(
     (tmp_path / "vocab" / "waits.yaml").write_text(vocabulary)
     book = load([tmp_path])
     rule = book.rule("late-wait-stops-us")
+    assert rule.keeps_severity  # it "stops a deployment whatever their reach"
     for example in (*rule.invalid, *rule.valid):
         found = audit_sources(example.fork, rulebook=book).findings
         places = {(f.hit.where.symbol.path, f.hit.where.line, f.rule) for f in found}
@@ -107,4 +108,6 @@ def test_the_rule_that_contributing_shows_works(
 def test_contributing_names_the_rule_of_every_shape() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text()
     table = dict(re.findall(r"^\| `([a-z-]+)` \| `([a-z-]+)` \|$", text, re.MULTILINE))
-    assert table == {str(r.params["shape"]): r.id for r in load().rules if r.category == "sync"}
+    assert table == {
+        str(r.params["shape"]): r.id for r in load().rules if r.check == "sibling-gates"
+    }

@@ -10,44 +10,34 @@ from pathlib import Path
 import pytest
 
 from auditor import rulebook
-from auditor.rulebook import Example, Rulebook, Vocabulary
+from auditor.rulebook import Example, Rulebook
+from auditor.runs import examples
+from auditor.runs.examples import Lines
+from auditor.runs.rules import load
+from auditor.vocabulary import Vocabulary
 
 BOOK = rulebook.load()
 
-Lines = frozenset[tuple[str, int, str]]
-
 
 def reported(example: Example, book: Rulebook = BOOK) -> Lines:
-    from auditor.runs.audit import audit_sources
-
-    fork, target = example.side(example.fork), example.side(example.target)
-    assert fork is not None
-    report = audit_sources(
-        fork,
-        upstream=example.side(example.upstream),
-        targets=() if target is None else (target,),
-        rulebook=book,
-    )
-    assert not report.skipped
-    return frozenset(
-        (finding.hit.where.symbol.path, finding.hit.where.line, finding.rule)
-        for finding in report.findings
-    )
+    lines, unread = examples.reported(example, book)
+    assert not unread
+    return lines
 
 
-def cases(*categories: str) -> Iterator[object]:
+def cases(*checks: str) -> Iterator[object]:
     for rule in BOOK.rules:
-        if categories and rule.category not in categories:
+        if checks and rule.check not in checks:
             continue
-        for kind, examples in (("invalid", rule.invalid), ("valid", rule.valid)):
-            for number, example in enumerate(examples):
+        for kind, shown in (("invalid", rule.invalid), ("valid", rule.valid)):
+            for number, example in enumerate(shown):
                 yield pytest.param(example, id=f"{rule.id}-{kind}-{number}")
 
 
 def user_vocabulary(folder: Path, text: str) -> Rulebook:
     (folder / "vocab").mkdir()
     (folder / "vocab" / "own.yaml").write_text(text, encoding="utf-8")
-    return rulebook.load([folder])
+    return load([folder])
 
 
 def renamed(example: Example, names: Mapping[str, str]) -> Example:
@@ -127,7 +117,7 @@ def test_marked_lines_are_the_reported_lines(example: Example) -> None:
     assert reported(example) == example.marks()
 
 
-@pytest.mark.parametrize("example", list(cases("sync")))
+@pytest.mark.parametrize("example", list(cases("sibling-gates")))
 def test_names_do_not_matter(example: Example) -> None:
     names = own_names(example, BOOK.vocabulary)
     assert names
@@ -199,7 +189,7 @@ def test_rules_do_not_disturb_each_other() -> None:
     """One defect of each rule in files side by side gives the same lines as each alone."""
     fork: dict[str, str] = {}
     marks: set[tuple[str, int, str]] = set()
-    rules = [rule for rule in BOOK.rules if rule.category == "sync"]
+    rules = [rule for rule in BOOK.rules if rule.check == "sibling-gates"]
     for rule in rules:
         for example in rule.invalid:
             alone = example.upstream is None and example.target is None

@@ -9,7 +9,7 @@ from typing import Any
 from auditor.checks import gates
 from auditor.checks.view import View
 from auditor.model import Checked, Hit
-from auditor.rulebook import CheckName, Param
+from auditor.rulebook import CheckName, Param, Parameters
 
 Params = Mapping[str, Param]
 
@@ -19,13 +19,15 @@ class Check:
     """``learn`` makes a norm of all sides together; ``judge`` holds one side against it.
 
     ``survey`` tells what was looked at, whatever was found. Norms are opaque to the caller.
+    ``parameters`` are what a page may give it.
     """
 
     learn: Callable[[Sequence[View]], Any]
     judge: Callable[[Params, Any, View], Iterator[Hit]]
     survey: Callable[[Any, View], Iterator[Checked]]
+    parameters: Parameters
 
 
 CHECKS: dict[CheckName, Check] = {
-    "sibling-gates": Check(gates.learn, gates.judge, gates.survey),
+    "sibling-gates": Check(gates.learn, gates.judge, gates.survey, gates.PARAMETERS),
 }

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import get_args
 
 from auditor.checks.view import Norm, View
-from auditor.errors import UsageProblem
 from auditor.gates.gaps import Gap, Shape, Sibling, nearness
 from auditor.gates.norm import learn as learn_norm
 from auditor.gates.norm import wait_line
 from auditor.gates.readings import key_parameters, reads_elements
 from auditor.model import Checked, Evidence, Hit, Location, Symbol
-from auditor.rulebook import Param
+from auditor.rulebook import Param, of_shapes
+
+PARAMETERS = of_shapes(get_args(Shape))
 
 _MOST_EVIDENCE = 12
 
@@ -24,12 +25,8 @@ def learn(views: Sequence[View]) -> Norm:
 
 def judge(params: Mapping[str, Param], norm: Norm, view: View) -> Iterator[Hit]:
     """The gaps of one shape (``params: {shape: …}``)."""
-    shape = params.get("shape")
-    if shape not in get_args(Shape):
-        known = ", ".join(get_args(Shape))
-        raise UsageProblem(f"sibling-gates: params.shape is {shape!r}; it is one of {known}")
     for gap in view.gaps(norm):
-        if gap.shape == shape:
+        if gap.shape == params["shape"]:
             yield _hit(gap)
 
 

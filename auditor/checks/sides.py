@@ -11,7 +11,6 @@ from auditor.checks.view import View
 from auditor.gates.memory import Memory
 from auditor.model import Skipped
 from auditor.repo.snapshot import Snapshot
-from auditor.rulebook import Vocabulary
 from auditor.source.facts import ModuleFacts
 from auditor.source.index import SourceIndex
 from auditor.source.names import Derived
@@ -19,6 +18,7 @@ from auditor.source.results import content_key
 from auditor.source.scans import Scans
 from auditor.source.scout import Scout, Scouted, lost_waits
 from auditor.source.store import FactStore
+from auditor.vocabulary import Vocabulary
 
 Stage = Callable[[str, int, int], AbstractContextManager[None]]
 """Marks a stage of the run: name, number done, total."""

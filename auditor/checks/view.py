@@ -15,11 +15,11 @@ from auditor.gates.removals import removed_waits
 from auditor.gates.siblings import Judge
 from auditor.gates.values import Place
 from auditor.model import Side, Symbol
-from auditor.rulebook import Vocabulary
 from auditor.source.index import SourceIndex
 from auditor.source.names import Function
 from auditor.source.scans import Scans
 from auditor.source.scout import Scouted, deployed
+from auditor.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)

@@ -60,9 +60,9 @@ def _baseline(context: click.Context, file: Path, prune: bool) -> int:
     """
     import msgspec
 
-    from auditor import rulebook
     from auditor.formats.verdict import decide
     from auditor.runs.audit import run
+    from auditor.runs.rules import load as load_rules
     from auditor.triage import baseline as baselines
 
     there = prune or os.path.lexists(file)
@@ -78,7 +78,7 @@ def _baseline(context: click.Context, file: Path, prune: bool) -> int:
     if prune:
         after = baselines.remaining(before, gone)
     else:
-        names = rulebook.load(settings.rules_dirs).names()
+        names = load_rules(settings.rules_dirs).names()
         after = baselines.renewed(before, gone, report.findings, names)
     text = baselines.dump(after)
     try:

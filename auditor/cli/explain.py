@@ -27,14 +27,14 @@ def explain(context: click.Context, /, subject: str, report: Path | None, **_: o
 
     Six digits of a fingerprint or more will do.
     """
-    from auditor import rulebook
     from auditor.config import fork_root
     from auditor.formats import explain as pages
     from auditor.formats.json import load
+    from auditor.runs.rules import load as load_rules
 
     settings = settings_of(context)
     screen = screen_of(settings)
-    book = rulebook.load(settings.rules_dirs)
+    book = load_rules(settings.rules_dirs)
     if not pages.is_fingerprint(subject) or book.find(subject):
         console.show(pages.rule_page(book.rule(subject), screen))
         return 0

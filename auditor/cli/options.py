@@ -168,6 +168,18 @@ def settings_of(context: click.Context, root: Path | None = None) -> Settings:
     """The settings of this command: its own options over the group's over the configuration."""
     from auditor.config import OPTIONS, settle
 
+    given = given_to(context)
+    return settle(
+        {key: value for key, value in given.items() if key in OPTIONS},
+        root or given.get("root", Path()),
+        given.get("config"),
+        given.get("isolated", False),
+    )
+
+
+def given_to(context: click.Context) -> dict[str, Any]:
+    """The options on the command line by name, the last word of each; raises UsageProblem for one
+    that was given to a command above this one and that this one does not have."""
     taken = {parameter.name for parameter in context.command.params}
     given: dict[str, Any] = {}
     levels = [context]
@@ -178,15 +190,10 @@ def settings_of(context: click.Context, root: Path | None = None) -> Settings:
             if level.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
                 continue
             if name not in taken:
-                option = "-C" if name == "root" else f"--{name.replace('_', '-')}"
+                option = next(p.opts[-1] for p in level.command.params if p.name == name)
                 raise UsageProblem(f"{option} means nothing to '{context.command_path}'")
             given[name.replace("_", "-")] = value
-    return settle(
-        {key: value for key, value in given.items() if key in OPTIONS},
-        root or given.get("root", Path()),
-        given.get("config"),
-        given.get("isolated", False),
-    )
+    return given
 
 
 def request_of(settings: Settings) -> AuditRequest:

@@ -57,9 +57,9 @@ def write_outputs(settings: Settings, page: Callable[[str, Screen], str], screen
 
 
 def _all_rules(settings: Settings) -> tuple[Rule, ...]:
-    from auditor import rulebook
+    from auditor.runs.rules import load as load_rules
 
-    return rulebook.load(settings.rules_dirs).rules
+    return load_rules(settings.rules_dirs).rules
 
 
 def screen_of(settings: Settings) -> Screen:

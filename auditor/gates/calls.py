@@ -29,9 +29,9 @@ from auditor.gates.values import (
     is_element,
     join_values,
 )
-from auditor.rulebook import words
 from auditor.source import facts as f
 from auditor.source.names import ClassKey, Function
+from auditor.vocabulary import words
 
 _MOST_TARGETS = 6
 

@@ -12,9 +12,9 @@ from auditor.gates.values import (
     Summary,
     Types,
 )
-from auditor.rulebook import Vocabulary
 from auditor.source.index import SourceIndex
 from auditor.source.names import ClassKey, Function
+from auditor.vocabulary import Vocabulary
 
 _DEEPEST = 14
 

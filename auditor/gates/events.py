@@ -23,9 +23,9 @@ from auditor.gates.values import (
     join_held,
     join_values,
 )
-from auditor.rulebook import Vocabulary, words
 from auditor.source import facts as f
 from auditor.source.names import ClassKey, Function
+from auditor.vocabulary import Vocabulary, words
 
 EVERYTHING: Path = ("*",)
 """The token of a wait for the whole device."""

@@ -11,11 +11,11 @@ from auditor.gates.values import (
     Path,
     Summary,
 )
-from auditor.rulebook import Vocabulary
 from auditor.source import facts as f
 from auditor.source.index import SourceIndex
 from auditor.source.names import ClassKey, Function
 from auditor.source.scout import Scouted
+from auditor.vocabulary import Vocabulary
 
 _MOST_VOTERS = 12
 

@@ -12,8 +12,8 @@ from auditor.gates.targets import Targets
 from auditor.gates.usage import Usage
 from auditor.gates.values import ELEMENT, RESULT, SELF, Path, Place, Read
 from auditor.model import Side
-from auditor.rulebook import words
 from auditor.source.names import ClassKey, Function
+from auditor.vocabulary import words
 
 
 class Bypasses:

@@ -25,13 +25,13 @@ from auditor.repo.snapshot import (
     Snapshot,
 )
 from auditor.rulebook import Rulebook
-from auditor.rulebook import load as load_rules
 from auditor.runs import acceptance, excerpts
 from auditor.runs.judging import Workings, judged
 from auditor.runs.launches import deployed, read_launches
 from auditor.runs.opening import opened, scripts_of, skipped_of
 from auditor.runs.request import AuditRequest, Clock, Progress, chosen, silent
 from auditor.runs.rows import whole_releases
+from auditor.runs.rules import load as load_rules
 from auditor.runs.selection import scope_of, selected, wanted_of
 from auditor.source.store import FactStore
 from auditor.triage import ignores

@@ -15,10 +15,10 @@ from auditor.formats.verdict import decide
 from auditor.model import Finding, Fix, Report
 from auditor.repo.files import DiskFiles
 from auditor.repo.snapshot import Snapshot, open_fork
-from auditor.rulebook import load as load_rules
 from auditor.runs.audit import run
 from auditor.runs.plans import Desk, Progress
 from auditor.runs.request import AuditRequest
+from auditor.runs.rules import load as load_rules
 from auditor.runs.serve import run_serve
 
 Change = tuple[str, bytes, bytes]

@@ -22,9 +22,9 @@ from auditor.repo.snapshot import (
     open_nothing,
 )
 from auditor.rulebook import Rulebook
-from auditor.rulebook import load as load_rules
 from auditor.runs.request import AuditRequest, Clock, Progress, chosen, silent
 from auditor.runs.rows import candidate
+from auditor.runs.rules import load as load_rules
 
 
 def run_history(
@@ -110,7 +110,7 @@ def _followed(book: Rulebook, request: AuditRequest) -> tuple[set[str], list[str
     for rule in rules:
         if rule.check not in CHECKS:
             lack = "looks at serve scripts, and releases are judged without them"
-        elif rule.params.get("shape") == "removed":
+        elif rule.check == "sibling-gates" and rule.params["shape"] == "removed":
             lack = "compares two versions, and each release is judged by itself"
         else:
             followed.add(rule.id)

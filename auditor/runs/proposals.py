@@ -15,10 +15,10 @@ from auditor.fix.text import Source
 from auditor.formats.order import rank
 from auditor.model import Finding, Proposal, Replacement, Report
 from auditor.repo.snapshot import open_fork
-from auditor.rulebook import load as load_rules
 from auditor.runs.judging import Workings
 from auditor.runs.plans import Desk, Progress
 from auditor.runs.request import AuditRequest
+from auditor.runs.rules import load as load_rules
 from auditor.source.results import ResultStore, content_key
 
 MOST = 200

@@ -21,11 +21,11 @@ from auditor.repo.snapshot import (
     open_fork,
     open_reference,
 )
-from auditor.rulebook import load as load_rules
 from auditor.runs import acceptance, excerpts
 from auditor.runs.launches import read_launches, tables_of
 from auditor.runs.opening import scripts_of, skipped_of
 from auditor.runs.request import AuditRequest, Clock, Progress, chosen, silent
+from auditor.runs.rules import load as load_rules
 from auditor.runs.selection import scope_of, selected, wanted_of
 
 if TYPE_CHECKING:

@@ -129,7 +129,7 @@ def judge(
     fork, *others = trees
     compared = tuple(OtherTree(t.side, t.snapshot.ref, t.tables) for t in others)
     view = ServeView(tuple(launches), fork.tables, compared, where)
-    hits = [(r, hit) for r in rules for hit in SERVE_CHECKS[r.check](r.params, view)]
+    hits = [(r, hit) for r in rules for hit in SERVE_CHECKS[r.check].judge(r.params, view)]
     origins = _Origins(hits, view, fork)
     unread = renderings.skipped(view)
     view.templates.close()
@@ -161,7 +161,7 @@ class _Origins:
                     {
                         (rule.id, hit.where.symbol.path, hit.anchor)
                         for rule in rules.values()
-                        for hit in SERVE_CHECKS[rule.check](rule.params, theirs)
+                        for hit in SERVE_CHECKS[rule.check].judge(rule.params, theirs)
                     },
                 )
             )

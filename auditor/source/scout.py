@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from auditor.rulebook import Vocabulary
 from auditor.source import facts as f
 from auditor.source.names import Derived, module_name
 from auditor.source.scans import Scans
+from auditor.vocabulary import Vocabulary
 
 Facts = Callable[[Iterable[str]], Mapping[str, f.ModuleFacts]]
 """Gives the facts of the named files; what cannot be read is missing from the answer."""

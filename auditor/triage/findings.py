@@ -102,9 +102,9 @@ def severity_of(rule: Rule, hit: Hit, origin: Origin) -> Severity:
     """The rule's severity; one step less where no configuration of the tree arms the defect today.
 
     What upstream thought necessary and the fork took away keeps it: whether a wait is needed is
-    told better by who wrote it than by what can be seen to arm it.
+    told better by who wrote it than by what can be seen to arm it. So does a rule that says so.
     """
-    kept = origin == "regressed" and rule.category != "serve"
+    kept = rule.keeps_severity or (origin == "regressed" and rule.category != "serve")
     if hit.reach != "latent" or kept:
         return rule.severity
     return SEVERITIES[min(SEVERITIES.index(rule.severity) + 1, len(SEVERITIES) - 1)]

@@ -115,8 +115,13 @@ def read(
 
 
 def of_example(text: str) -> tuple[Ignore, ...]:
-    """The suppressions of an ``audit.toml`` that a rule's example holds."""
-    tables = tomllib.loads(text).get("ignore", [])
+    """The suppressions of an ``audit.toml`` that a rule's example holds. Raises UsageProblem."""
+    try:
+        tables = tomllib.loads(text).get("ignore", [])
+    except tomllib.TOMLDecodeError as problem:
+        raise UsageProblem(f"audit.toml: {problem}") from problem
+    if not isinstance(tables, list):
+        raise UsageProblem("audit.toml: ignore is no list of tables")
     return read([t for t in tables if not isinstance(t, str)], text, "audit.toml", "fork")
 
 

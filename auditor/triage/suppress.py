@@ -10,12 +10,15 @@ from dataclasses import dataclass
 import msgspec
 
 from auditor.model import Comment, Finding, Hit, Location, Suppression, Symbol
-from auditor.rulebook import CheckName, Rule
+from auditor.rulebook import ON_SUPPRESSIONS, CheckName, Rule, of_shapes
 from auditor.triage.findings import Blame, triage
 from auditor.triage.ignores import Ignore
 
-CHECK: CheckName = "suppressions"
+CHECK: CheckName = ON_SUPPRESSIONS
 """The check that rules on suppressions name; they cannot be suppressed."""
+
+PARAMETERS = of_shapes(("unknown", "reasonless", "unused", "expired"))
+"""The faults of a suppression, one a rule."""
 
 LONGEST_REASON = 300
 """Characters of a reason that a report repeats."""

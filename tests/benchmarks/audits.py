@@ -11,12 +11,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from auditor.rulebook import load
+
 CHECKOUT = Path(__file__).resolve().parents[2]
+
+GATES = {rule.id for rule in load().rules if rule.check == "sibling-gates"}
+"""The rules whose findings are scored."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """An active ``sync`` finding of at least medium confidence; ``path`` is from ``sglang/`` on."""
+    """An active finding of a gate that is missed, of at least medium confidence.
+
+    ``path`` is from ``sglang/`` on.
+    """
 
     rule: str
     path: str
@@ -124,7 +132,7 @@ def sync_findings(document: dict[str, Any]) -> list[Found]:
             reach_reason=finding["reach_reason"],
         )
         for finding in document["findings"]
-        if finding["category"] == "sync"
+        if finding["rule"] in GATES
         and finding["confidence"] != "low"
         and finding["disposition"] == "active"
     ]

@@ -32,7 +32,7 @@ from tests.benchmarks.mutants import Mutation
 from tests.benchmarks.mutate import SETUPS, Copy, edits
 from tests.benchmarks.releases import trees
 
-RULES = [rule.id for rule in load().rules if rule.category == "sync"]
+RULES = [rule.id for rule in load().rules if rule.check == "sibling-gates"]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from auditor.model import Evidence
 from auditor.rulebook import load
 from auditor.runs.audit import audit_sources
 
-SYNC = [rule for rule in load().rules if rule.category == "sync"]
+GATES = [rule for rule in load().rules if rule.check == "sibling-gates"]
 
 HEAD = """
 import torch
@@ -104,7 +104,7 @@ def test_the_line_is_that_of_the_wait_which_covers_the_read(kind: str) -> None:
     assert found["Pool.get_key"] == here
 
 
-@pytest.mark.parametrize("rule", SYNC, ids=lambda rule: rule.id)
+@pytest.mark.parametrize("rule", GATES, ids=lambda rule: rule.id)
 def test_no_sibling_of_any_example_is_shown_at_its_head(rule: object) -> None:
     told = 0
     for example in rule.invalid:  # type: ignore[attr-defined]

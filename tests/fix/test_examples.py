@@ -17,7 +17,7 @@ UNFIXED = "gate-bypassed"
 
 def cases() -> Iterator[object]:
     for rule in load().rules:
-        if rule.category == "sync" and rule.id != UNFIXED:
+        if rule.check == "sibling-gates" and rule.id != UNFIXED:
             for number, example in enumerate(rule.invalid):
                 yield pytest.param(example, id=f"{rule.id}-{number}")
 

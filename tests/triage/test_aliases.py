@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from scenarios.pools import POOL, READERS, pool
 
-from auditor import rulebook
 from auditor.errors import UsageProblem
 from auditor.model import BaselineEntry
 from auditor.rulebook import Rulebook
 from auditor.runs.audit import audit_sources
 from auditor.runs.request import chosen
+from auditor.runs.rules import load
 from auditor.triage.baseline import match
 
 PAGE = """\
@@ -38,7 +38,7 @@ def book(folder: Path, aliases: str, rule_id: str = "our-late-wait") -> Rulebook
     (folder / "sync").mkdir(exist_ok=True)
     page = PAGE.format(id=rule_id, aliases=aliases, shape="ungated")
     (folder / "sync" / f"{rule_id}.yaml").write_text(page)
-    return rulebook.load([folder])
+    return load([folder])
 
 
 def test_an_alias_finds_its_rule(tmp_path: Path) -> None:

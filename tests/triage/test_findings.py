@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from pathlib import Path
+from typing import get_args
 
 import msgspec
 import pytest
 
-from auditor.model import Evidence, Hit, Location, Symbol
-from auditor.rulebook import load
+from auditor.model import Evidence, Hit, Location, Origin, Symbol
+from auditor.rulebook import load, packaged_rules
+from auditor.runs.rules import load as load_rules
 from auditor.triage.findings import (
     Witness,
     blame,
@@ -18,6 +21,8 @@ from auditor.triage.findings import (
     hidden_counts,
     severity_of,
 )
+
+SEVERE = "severity: critical\nkeeps_severity: true"
 
 
 def hit(path: str, qualname: str, anchor: str = "rows", line: int = 1) -> Hit:
@@ -150,6 +155,18 @@ def test_a_latent_defect_is_one_step_less_severe() -> None:
     # What upstream thought necessary; of a script the reach is whether a run passes the flag.
     assert severity("high", "latent", "regressed") == "high"
     assert severity("high", "latent", "regressed", "serve") == "medium"
+
+
+def test_a_page_can_say_that_a_latent_defect_is_as_severe_as_any(tmp_path: Path) -> None:
+    page = (packaged_rules() / "sync" / "gate-after-read.yaml").read_text()
+    page = page.replace("gate-after-read", "our-late-wait").replace("severity: high", SEVERE)
+    (tmp_path / "sync").mkdir()
+    (tmp_path / "sync" / "our-late-wait.yaml").write_text(page)
+    latent = msgspec.structs.replace(hit("p/a.py", "Pool.get"), reach="latent")
+    rule = load_rules([tmp_path]).rule("our-late-wait")
+    for origin in get_args(Origin):
+        assert severity_of(rule, latent, origin) == "critical"
+    assert not any(rule.keeps_severity for rule in load().rules)
 
 
 def test_a_rule_bounds_the_confidence() -> None:

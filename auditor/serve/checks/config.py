@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from auditor.model import Argument, Evidence, Hit
-from auditor.rulebook import Param
+from auditor.rulebook import Param, of_shapes
 from auditor.serve.checks.seen import ServeView
 from auditor.serve.checks.spellings import (
     Spellings,
-    chosen,
     declared,
     from_config,
     meaning,
@@ -23,7 +22,7 @@ from auditor.serve.tables.facts import Flag
 
 def judge(params: Mapping[str, Param], view: ServeView) -> Iterator[Hit]:
     """Configuration files of one shape (``params: {shape: …}``), where the tree has them."""
-    find = chosen("serve-config", params, _SHAPES)
+    find = _SHAPES[str(params["shape"])]
     spellings = Spellings(view.tables.flags)
     config = spellings.of("--config")
     if config.exact and config.flag is not None:
@@ -103,3 +102,5 @@ _SHAPES: dict[str, Callable[[ServeView, Spellings, Flag], Iterator[Hit]]] = {
     "no-model": _no_model,
     "unsupported": _unsupported,
 }
+
+PARAMETERS = of_shapes(_SHAPES)

@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from auditor.model import Confidence, Evidence, Hit, Rewrite, Side, Variable
-from auditor.rulebook import Param, words
+from auditor.rulebook import Param, Parameter, Texts, of_shapes
 from auditor.serve.checks.seen import OtherTree, ServeView
 from auditor.serve.checks.spellings import (
     Guesses,
     Spellings,
-    chosen,
     listed,
     listed_words,
     once,
@@ -20,6 +19,7 @@ from auditor.serve.checks.spellings import (
     reach,
 )
 from auditor.serve.tables.facts import EnvironmentName
+from auditor.vocabulary import words
 
 _OURS = ("SGLANG_", "SGL_")
 # What EnvBool.parse takes, in any case (sglang/srt/environ.py, the same from 0.5.5 to 0.5.23).
@@ -72,7 +72,7 @@ class _Scene:
 
 def judge(params: Mapping[str, Param], view: ServeView) -> Iterator[Hit]:
     """The variables of one shape (``params: {shape: …}``); nothing where none are known."""
-    find = chosen("serve-environment", params, _SHAPES)
+    find = _SHAPES[str(params["shape"])]
     tables = view.tables
     rows = {row.name: row for row in tables.environment}
     if rows:
@@ -226,3 +226,5 @@ _SHAPES: dict[str, Callable[[_Scene], Iterator[Hit]]] = {
     "deprecated": _deprecated,
     "unparsed": _unparsed,
 }
+
+PARAMETERS = of_shapes(_SHAPES, own_words=Parameter(Texts, shapes=("unknown",)))

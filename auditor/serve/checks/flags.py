@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated
 
 import msgspec
 
 from auditor.model import Argument, Confidence, Evidence, Hit, Rewrite
-from auditor.rulebook import Param
+from auditor.rulebook import Param, Parameter, of_shapes
 from auditor.serve.checks.seen import OtherTree, ServeView
 from auditor.serve.checks.spellings import (
     Meaning,
     Scene,
     Use,
-    chosen,
     declared,
     hit,
     is_call,
@@ -27,7 +27,7 @@ from auditor.serve.tables.facts import Flag
 
 def judge(params: Mapping[str, Param], view: ServeView) -> Iterator[Hit]:
     """The flags of one shape (``params: {shape: …}``); nothing where the tree's are not known."""
-    find = chosen("serve-flags", params, _SHAPES)
+    find = _SHAPES[str(params["shape"])]
     scene = Scene.of(params, view)
     if scene.spellings:
         yield from once(find(scene))
@@ -298,3 +298,9 @@ _SHAPES: dict[str, Callable[[Scene], Iterator[Hit]]] = {
     "ambiguous": _ambiguous,
     "abbreviation": _abbreviation,
 }
+
+_Elsewhere = Annotated[str, msgspec.Meta(pattern=r"^[^:]+: --\S+( .+)?$")]
+
+PARAMETERS = of_shapes(
+    _SHAPES, elsewhere=Parameter(_Elsewhere | list[_Elsewhere], shapes=("unknown",))
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from auditor.model import Evidence, Hit
-from auditor.rulebook import Param
+from auditor.rulebook import Param, Parameters
 from auditor.serve.checks.seen import ServeView
 from auditor.serve.checks.spellings import (
     Setting,
@@ -147,3 +147,6 @@ def _hit(guard: Guard, explicit: Mapping[str, Setting], spellings: Spellings) ->
         fix,
         f"guard:{','.join(sorted(explicit))}",
     )
+
+
+PARAMETERS: Parameters = {}

@@ -7,9 +7,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from auditor.errors import UsageProblem
 from auditor.model import Evidence, Hit
-from auditor.rulebook import Param
+from auditor.rulebook import Param, Parameter, Texts, of_shapes
 from auditor.serve.checks.seen import ServeView
 from auditor.serve.checks.setting import (
     AUTO,
@@ -22,6 +21,7 @@ from auditor.serve.checks.setting import (
     shown,
     vocabulary,
 )
+from auditor.serve.checks.spellings import listed_words
 from auditor.serve.checks.wire import seers
 from auditor.serve.tables.facts import Encoder, ToolParser
 
@@ -32,12 +32,9 @@ _SPECIAL = re.compile(r"[<>\[\]|｜]")
 
 def judge(params: Mapping[str, Param], view: ServeView) -> Iterator[Hit]:
     """The launches whose model shows one defect (``params: {shape: …}``)."""
-    shape = params.get("shape")
-    if shape not in _SHAPES:
-        known = ", ".join(_SHAPES)
-        raise UsageProblem(f"serve-model: params.shape is {shape!r}; it is one of {known}")
+    find = _SHAPES[str(params["shape"])]
     for setting in view.settings:
-        yield from _SHAPES[str(shape)](setting, view, params)
+        yield from find(setting, view, params)
 
 
 def _path_matcher(setting: Setting, view: ServeView, params: Mapping[str, Param]) -> Iterator[Hit]:
@@ -152,12 +149,12 @@ def _quantization(setting: Setting, view: ServeView, params: Mapping[str, Param]
     name, method = _method(model)
     asked, has = _kinds(value, params), _kinds(method, params)
     where = posixpath.join(model.folder.path, name or "config.json")
-    offline = params.get("offline")
+    offline = listed_words(params, "offline")
     if method and asked and has and not asked & has:
         message = f"{argument.flag} {value}: the checkpoint says that it is {method}"
         fix = f"take {argument.flag} out, or give the one that fits {method}"
         note = f"the quantization is {method}"
-    elif not method and model.config is not None and isinstance(offline, list) and value in offline:
+    elif not method and model.config is not None and value in offline:
         message = (
             f"{argument.flag} {value} needs a checkpoint that was quantized so, but this one says "
             "nothing of a quantization"
@@ -190,11 +187,9 @@ def _method(model: Model) -> tuple[str, str]:
 
 def _kinds(text: str, params: Mapping[str, Param]) -> set[str]:
     """The kinds of number formats that a text names (``params.kinds``), all where it is mixed."""
-    kinds, mixed = params.get("kinds"), params.get("mixed")
-    if not isinstance(kinds, list) or not isinstance(mixed, list):
-        return set()
+    kinds = listed_words(params, "kinds")
     low = text.lower()
-    if any(word in low for word in mixed):
+    if any(word in low for word in listed_words(params, "mixed")):
         return set(kinds)
     return {kind for kind in kinds if kind in low}
 
@@ -296,3 +291,10 @@ _SHAPES: dict[str, Shape] = {
     "vocabulary": _vocabulary,
     "parser-missing": _parser_missing,
 }
+
+PARAMETERS = of_shapes(
+    _SHAPES,
+    kinds=Parameter(Texts, required=True, shapes=("quantization", "near-name")),
+    mixed=Parameter(Texts, shapes=("quantization", "near-name")),
+    offline=Parameter(Texts, shapes=("quantization",)),
+)

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from auditor.model import Confidence, Evidence, Hit, Launch, Reach
-from auditor.rulebook import Param
+from auditor.rulebook import Param, Parameter, Texts, of_shapes
 from auditor.serve.checks.seen import ServeView
 from auditor.serve.checks.spellings import (
     Setting,
     Settings,
     Spellings,
-    chosen,
     constant,
     declared,
     listed_words,
@@ -58,7 +57,7 @@ def judge(params: Mapping[str, Param], view: ServeView) -> Iterator[Hit]:
     they must agree;
     ``{shape: tensor-parallel}`` compares over how many ranks attention is split.
     """
-    find = chosen("serve-pairs", params, _SHAPES)
+    find = _SHAPES[str(params["shape"])]
     spellings = Spellings(view.tables.flags)
     if spellings:
         pairs = _pairs(view.launches, spellings)
@@ -341,3 +340,9 @@ _SHAPES: dict[
     "settings": _differing,
     "tensor-parallel": _splits,
 }
+
+PARAMETERS = of_shapes(
+    _SHAPES,
+    fields=Parameter(Texts, required=True, shapes=("settings",)),
+    because=Parameter(shapes=("settings",)),
+)

@@ -6,9 +6,8 @@ import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from auditor.errors import UsageProblem
 from auditor.model import Argument, Evidence, Hit, Rewrite
-from auditor.rulebook import Param
+from auditor.rulebook import Param, of_shapes
 from auditor.serve.checks.renderings import starts
 from auditor.serve.checks.seen import ServeView
 from auditor.serve.checks.setting import AUTO, Setting, Template, listed, make_hit, plain, shown
@@ -23,19 +22,9 @@ Row = ToolParser | ReasoningParser
 
 def judge(params: Mapping[str, Param], view: ServeView) -> Iterator[Hit]:
     """The launches whose parsers show one defect (``params: {shape: …}``)."""
-    shapes: dict[str, Callable[[Setting, ServeView], Iterator[Hit]]] = {
-        "unknown": _unknown,
-        "deprecated": _deprecated,
-        "families": _families,
-        "forced-thinking": _forced,
-        "assumed-thinking": _assumed,
-    }
-    shape = params.get("shape")
-    if shape not in shapes:
-        known = ", ".join(shapes)
-        raise UsageProblem(f"serve-parsers: params.shape is {shape!r}; it is one of {known}")
+    find = _SHAPES[str(params["shape"])]
     for setting in view.settings:
-        yield from shapes[str(shape)](setting, view)
+        yield from find(setting, view)
 
 
 def rows(tables: Tables, dest: str) -> tuple[Row, ...]:
@@ -324,3 +313,14 @@ def _closed(tail: str, reasoning: ReasoningParser) -> bool:
 def _toggle_line(template: Template) -> Evidence:
     toggle = template.facts.toggle
     return Evidence(template.path, template.line_of(toggle), "", f"{toggle} switches thinking")
+
+
+_SHAPES: dict[str, Callable[[Setting, ServeView], Iterator[Hit]]] = {
+    "unknown": _unknown,
+    "deprecated": _deprecated,
+    "families": _families,
+    "forced-thinking": _forced,
+    "assumed-thinking": _assumed,
+}
+
+PARAMETERS = of_shapes(_SHAPES)

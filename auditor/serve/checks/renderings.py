@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from auditor.errors import UsageProblem
 from auditor.model import Argument, Evidence, Hit, Skipped
-from auditor.rulebook import Param
+from auditor.rulebook import Param, Parameter, Texts, of_shapes
 from auditor.serve.checks import wire
 from auditor.serve.checks.seen import ServeView
 from auditor.serve.checks.setting import AUTO, Setting, Template, listed, make_hit, shown
+from auditor.serve.checks.spellings import listed_words
 from auditor.serve.tables.facts import ToolParser
 
 Shape = Callable[[Setting, ServeView, Mapping[str, Param]], Iterator[Hit]]
@@ -18,12 +18,9 @@ Shape = Callable[[Setting, ServeView, Mapping[str, Param]], Iterator[Hit]]
 
 def judge(params: Mapping[str, Param], view: ServeView) -> Iterator[Hit]:
     """The launches whose template renders tools in one wrong way (``params: {shape: …}``)."""
-    shape = params.get("shape")
-    if shape not in _SHAPES:
-        known = ", ".join(_SHAPES)
-        raise UsageProblem(f"serve-renderings: params.shape is {shape!r}; it is one of {known}")
+    find = _SHAPES[str(params["shape"])]
     for setting in view.settings:
-        yield from _SHAPES[str(shape)](setting, view, params)
+        yield from find(setting, view, params)
 
 
 def skipped(view: ServeView) -> tuple[Skipped, ...]:
@@ -231,8 +228,8 @@ def _drops_list(setting: Setting, view: ServeView, params: Mapping[str, Param]) 
 
 def _flattens(view: ServeView, params: Mapping[str, Param]) -> bool:
     """Whether the tree makes strings of a tool's parts before it renders (by the rule's words)."""
-    files, words = params.get("files"), params.get("words")
-    if not isinstance(files, list) or not isinstance(words, list):
+    files, words = listed_words(params, "files"), listed_words(params, "words")
+    if not files or not words:
         return False
     texts = [view.source(path) for path in files]
     read = [text for text in texts if text is not None]
@@ -294,3 +291,9 @@ _SHAPES: dict[str, Shape] = {
     "parsed-arguments": _parsed_arguments,
     "string-arguments": _string_arguments,
 }
+
+PARAMETERS = of_shapes(
+    _SHAPES,
+    files=Parameter(Texts, shapes=("drops-list",)),
+    words=Parameter(Texts, shapes=("drops-list",)),
+)

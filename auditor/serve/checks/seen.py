@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from auditor.model import Hit, Launch, Side
-from auditor.rulebook import Param
+from auditor.rulebook import Param, Parameters
 from auditor.serve.checks.setting import Setting, settings
 from auditor.serve.checks.wire import Wire
 from auditor.serve.scripts.places import Places
@@ -58,5 +58,9 @@ class ServeView:
         return settings(self.launches, self.tables, self.places, self.templates)
 
 
-ServeCheck = Callable[[Mapping[str, Param], ServeView], Iterator[Hit]]
-"""Judges every launch by one rule's parameters."""
+@dataclass(frozen=True)
+class ServeCheck:
+    """``judge`` judges every launch by one rule's parameters, which are what a page may give it."""
+
+    judge: Callable[[Mapping[str, Param], ServeView], Iterator[Hit]]
+    parameters: Parameters

@@ -7,9 +7,7 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
-from auditor.errors import UsageProblem
 from auditor.model import (
     Argument,
     Confidence,
@@ -26,8 +24,6 @@ from auditor.rulebook import Param
 from auditor.serve.checks.seen import OtherTree, ServeView
 from auditor.serve.tables.facts import Flag
 from auditor.serve.tables.flags import resolve
-
-_T = TypeVar("_T")
 
 Value = str | int | float | bool | tuple[str, ...]
 
@@ -344,16 +340,6 @@ def once(hits: Iterable[Hit]) -> Iterator[Hit]:
         if (hit.where, hit.anchor) not in seen:
             seen.add((hit.where, hit.anchor))
             yield hit
-
-
-def chosen(check: str, params: Mapping[str, Param], shapes: Mapping[str, _T]) -> _T:
-    """What a rule page asks of a check by ``params: {shape: …}``."""
-    shape = params.get("shape")
-    found = shapes.get(str(shape))
-    if found is None:
-        known = ", ".join(shapes)
-        raise UsageProblem(f"{check}: params.shape is {shape!r}; it is one of {known}")
-    return found
 
 
 def listed_words(params: Mapping[str, Param], name: str) -> list[str]:

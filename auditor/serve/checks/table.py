@@ -19,15 +19,15 @@ from auditor.serve.checks import (
 from auditor.serve.checks.seen import ServeCheck
 
 SERVE_CHECKS: dict[CheckName, ServeCheck] = {
-    "serve-config": config.judge,
-    "serve-environment": environment.judge,
-    "serve-flags": flags.judge,
-    "serve-guards": guards.judge,
-    "serve-model": model.judge,
-    "serve-pairs": pairs.judge,
-    "serve-parsers": parsers.judge,
-    "serve-renderings": renderings.judge,
-    "serve-templates": templates.judge,
-    "serve-tree": tree.judge,
-    "serve-values": values.judge,
+    "serve-config": ServeCheck(config.judge, config.PARAMETERS),
+    "serve-environment": ServeCheck(environment.judge, environment.PARAMETERS),
+    "serve-flags": ServeCheck(flags.judge, flags.PARAMETERS),
+    "serve-guards": ServeCheck(guards.judge, guards.PARAMETERS),
+    "serve-model": ServeCheck(model.judge, model.PARAMETERS),
+    "serve-pairs": ServeCheck(pairs.judge, pairs.PARAMETERS),
+    "serve-parsers": ServeCheck(parsers.judge, parsers.PARAMETERS),
+    "serve-renderings": ServeCheck(renderings.judge, renderings.PARAMETERS),
+    "serve-templates": ServeCheck(templates.judge, templates.PARAMETERS),
+    "serve-tree": ServeCheck(tree.judge, tree.PARAMETERS),
+    "serve-values": ServeCheck(values.judge, values.PARAMETERS),
 }

@@ -5,9 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterator, Mapping
 
-from auditor.errors import UsageProblem
 from auditor.model import Argument, Evidence, Hit
-from auditor.rulebook import Param
+from auditor.rulebook import Param, of_shapes
 from auditor.serve.checks import wire
 from auditor.serve.checks.renderings import starts, verdict_of
 from auditor.serve.checks.seen import ServeView
@@ -32,12 +31,9 @@ Shape = Callable[[Setting, ServeView], Iterator[Hit]]
 
 def judge(params: Mapping[str, Param], view: ServeView) -> Iterator[Hit]:
     """The launches whose template shows one defect (``params: {shape: …}``)."""
-    shape = params.get("shape")
-    if shape not in _SHAPES:
-        known = ", ".join(_SHAPES)
-        raise UsageProblem(f"serve-templates: params.shape is {shape!r}; it is one of {known}")
+    find = _SHAPES[str(params["shape"])]
     for setting in view.settings:
-        yield from _SHAPES[str(shape)](setting, view)
+        yield from find(setting, view)
 
 
 def _never_rendered(setting: Setting, view: ServeView) -> Iterator[Hit]:
@@ -370,3 +366,5 @@ _SHAPES: dict[str, Shape] = {
     "of-tree": _of_tree,
     "auto": _auto,
 }
+
+PARAMETERS = of_shapes(_SHAPES)

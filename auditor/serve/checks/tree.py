@@ -9,11 +9,10 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from auditor.model import Argument, Evidence, Hit, Pin
-from auditor.rulebook import Param
+from auditor.rulebook import Param, Parameter, Texts, of_shapes
 from auditor.serve.checks.seen import ServeView
 from auditor.serve.checks.spellings import (
     Spellings,
-    chosen,
     listed,
     listed_words,
     once,
@@ -29,7 +28,7 @@ _REQUIREMENT = re.compile(r"^sglang(?:\[[^\]]*\])?\s*((?:===|[=~<>!]=|[<>]).*)$"
 
 def judge(params: Mapping[str, Param], view: ServeView) -> Iterator[Hit]:
     """One comparison (``params: {shape: …}``)."""
-    find = chosen("serve-tree", params, _SHAPES)
+    find = _SHAPES[str(params["shape"])]
     yield from once(find(params, view))
 
 
@@ -199,3 +198,9 @@ _SHAPES: dict[str, Callable[[Mapping[str, Param], ServeView], Iterator[Hit]]] = 
     "registries": _registries,
     "pins": _pins,
 }
+
+PARAMETERS = of_shapes(
+    _SHAPES,
+    special=Parameter(Texts, shapes=("parser-choices",)),
+    own_names_when=Parameter(Texts, shapes=("registries",)),
+)

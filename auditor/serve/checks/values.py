@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 
 from auditor.model import Argument, Evidence, Hit, Launch
-from auditor.rulebook import Param
+from auditor.rulebook import Param, Parameter, Texts, of_shapes
 from auditor.serve.checks.seen import ServeView
 from auditor.serve.checks.spellings import (
     Scene,
     Use,
     bare_type,
-    chosen,
     declared,
     from_config,
     hit,
@@ -37,7 +36,7 @@ _WHOLE_NOTATIONS = frozenset({"yaml", "recipe", "dockerfile", "python", "systemd
 
 def judge(params: Mapping[str, Param], view: ServeView) -> Iterator[Hit]:
     """The values of one shape (``params: {shape: …}``); nothing where no flags are known."""
-    find = chosen("serve-values", params, _SHAPES)
+    find = _SHAPES[str(params["shape"])]
     scene = Scene.of(params, view)
     if scene.spellings:
         yield from once(find(scene))
@@ -193,3 +192,5 @@ _SHAPES: dict[str, Callable[[Scene], Iterator[Hit]]] = {
     "switch": _switch,
     "valueless": _valueless,
 }
+
+PARAMETERS = of_shapes(_SHAPES, except_fields=Parameter(Texts, shapes=("choice",)))

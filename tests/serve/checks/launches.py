@@ -181,7 +181,7 @@ def hits(
     page = BOOK.rule(rule)
     places = Files((), lambda path: None, files=files)
     view = ServeView(launches, tables, tuple(others), places)
-    return list(SERVE_CHECKS[page.check](page.params, view))
+    return list(SERVE_CHECKS[page.check].judge(page.params, view))
 
 
 def lines(rule: str, *launches: Launch, **more: object) -> list[int]:

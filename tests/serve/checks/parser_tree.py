@@ -265,7 +265,7 @@ def view(
 
 
 def hits(check: CheckName, shape: str, seen: ServeView, **params) -> list[Hit]:
-    return list(SERVE_CHECKS[check]({"shape": shape, **params}, seen))
+    return list(SERVE_CHECKS[check].judge({"shape": shape, **params}, seen))
 
 
 def lines(found: list[Hit]) -> list[int]:
