@@ -420,7 +420,7 @@ def on_terminal(
         stdin=other,
         stdout=other,
         stderr=other,
-        env=child_environment(tmp_path, TERM="xterm", **environment),
+        env=child_environment(tmp_path, **{"TERM": "xterm", **environment}),
     )
     os.close(other)
     output = b""
@@ -471,6 +471,76 @@ def test_on_a_terminal_there_is_colour_progress_and_its_width(tmp_path: Path) ->
     assert "judging" not in quiet
     _, plain = on_terminal(STAND_IN.format(arguments=["-q"]), tmp_path, NO_COLOR="1")
     assert "\x1b" not in plain
+
+
+EXPLAIN = """
+import sys
+from auditor.cli.main import main
+sys.exit(main(["explain", {subject!r}, "--color"]))
+"""
+RULE = "ungated-buffer-read"
+
+
+def explained(tmp_path: Path, subject: str = RULE, **environment: str) -> str:
+    status, shown = on_terminal(EXPLAIN.format(subject=subject), tmp_path, **environment)
+    assert status == 0
+    return shown
+
+
+@pytest.fixture
+def unpaged(tmp_path: Path) -> str:
+    """The page of the rule, as a terminal is shown it without a pager."""
+    return explained(tmp_path, PAGER="")
+
+
+def test_a_page_of_explain_goes_through_the_pager(tmp_path: Path, unpaged: str) -> None:
+    assert unpaged.startswith("\x1b[1mungated-buffer-read\x1b[0m")
+    assert len(unpaged.splitlines()) > 24
+    # The pager is a shell's command, as git has it, and is told to keep colour.
+    assert explained(tmp_path, PAGER="sed 's/^/> /'; echo $LESS $LV") == (
+        "".join(f"> {line}\n" for line in unpaged.splitlines()) + "FRX -c\n"
+    )
+    assert explained(tmp_path, PAGER="cat >taken; echo $LESS", LESS="M") == "M\n"
+    assert Path("taken").read_text() == unpaged
+
+
+def test_without_a_pager_that_works_the_page_is_printed(tmp_path: Path, unpaged: str) -> None:
+    assert explained(tmp_path, PAGER="cat") == unpaged
+    assert explained(tmp_path, PAGER=" ") == unpaged
+    assert explained(tmp_path, PAGER="exit 3") == unpaged
+    shown = explained(tmp_path, PAGER="no-such-pager-anywhere").splitlines(keepends=True)
+    assert "no-such-pager-anywhere" in shown[0]
+    assert "".join(shown[1:]) == unpaged
+
+
+def test_a_page_that_its_reader_has_left_is_not_shown_again(tmp_path: Path) -> None:
+    assert explained(tmp_path, PAGER="head -c 5; true") == "\x1b[1mu"
+    assert explained(tmp_path, PAGER="true") == ""
+    # Ctrl-C reaches both; the pager may end by it, with whatever status.
+    assert explained(tmp_path, PAGER="kill -INT $PPID; sleep 0.2; cat >taken; exit 2") == ""
+
+
+def test_no_pager_where_there_is_none_or_the_terminal_can_do_nothing(
+    tmp_path: Path, unpaged: str
+) -> None:
+    (tmp_path / "bin").mkdir()
+    less = tmp_path / "bin" / "less"
+    less.write_text("#!/bin/sh\necho paged $LESS\n")
+    less.chmod(0o755)
+    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    assert explained(tmp_path, PATH=path) == "paged FRX\n"
+    assert explained(tmp_path, PATH=path, TERM="dumb") == unpaged
+    less.unlink()
+    assert explained(tmp_path, PATH=str(tmp_path / "bin")) == unpaged
+
+
+def test_no_pager_where_the_output_is_no_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PAGER", "touch paged")
+    assert main(["explain", RULE]) == 0
+    assert "What to do" in capsys.readouterr().out
+    assert not Path("paged").exists()
 
 
 def test_a_reader_that_stops_reading_changes_nothing(tmp_path: Path) -> None:
@@ -620,6 +690,58 @@ sys.exit(status)
         check=True,
     )
     assert process.stderr == "[]\n"
+
+
+def completed(tmp_path: Path, instruction: str, words: str = "") -> str:
+    """What a shell is told that asks this program for completion."""
+    done = subprocess.run(
+        [sys.executable, "-m", "auditor"],
+        capture_output=True,
+        text=True,
+        env=child_environment(
+            tmp_path,
+            _AUDIT_COMPLETE=instruction,
+            COMP_WORDS=words,
+            COMP_CWORD=str(len(words.split()) - 1),
+        ),
+        check=True,
+    )
+    assert done.stderr == ""
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("shell", "registers"),
+    [
+        ("bash", "complete -o nosort -F _audit_completion audit"),
+        ("zsh", "#compdef audit"),
+        ("fish", 'complete --no-files --command audit --arguments "(_audit_completion)"'),
+    ],
+)
+def test_there_is_completion_for_three_shells(shell: str, registers: str, tmp_path: Path) -> None:
+    source = completed(tmp_path, f"{shell}_source")
+    assert registers in source
+    assert f"_AUDIT_COMPLETE={shell}_complete" in source
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("audit --up", ["--upstream"]),
+        ("audit dr", ["drift"]),
+        ("audit drift --hi", ["--history"]),
+        ("audit -C . explain --re", ["--report"]),
+        ("audit baseline w", ["write"]),
+        ("audit rules -o js", ["json"]),
+    ],
+)
+def test_commands_and_options_are_completed(words: str, offered: list[str], tmp_path: Path) -> None:
+    lines = completed(tmp_path, "bash_complete", words).splitlines()
+    assert lines == [f"plain,{word}" for word in offered]
+
+
+def test_a_folder_is_no_mistake_while_a_line_is_completed(fork: Path, tmp_path: Path) -> None:
+    assert completed(tmp_path, "bash_complete", f"audit {fork} --up") == "plain,--upstream\n"
 
 
 def test_python_dash_m(tmp_path: Path) -> None:
