@@ -18,7 +18,11 @@ def planned(folder: Path, target: str) -> list[str]:
     done = subprocess.run(
         ["make", "-n", target], cwd=folder, capture_output=True, text=True, check=True
     )
-    return [line.partition(" -m ")[2] for line in done.stdout.splitlines() if "pip install --quiet" in line]
+    return [
+        line.partition(" -m ")[2]
+        for line in done.stdout.splitlines()
+        if "pip install --quiet" in line
+    ]
 
 
 @pytest.fixture
