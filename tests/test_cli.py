@@ -482,7 +482,7 @@ RULE = "ungated-buffer-read"
 
 
 def explained(tmp_path: Path, subject: str = RULE, **environment: str) -> str:
-    status, shown = on_terminal(EXPLAIN.format(subject=subject), tmp_path, **environment)
+    status, shown = on_terminal(EXPLAIN.format(subject=subject), tmp_path, 80, **environment)
     assert status == 0
     return shown
 
