@@ -27,7 +27,7 @@ else:
 
 FILES = ("audit.toml", "pyproject.toml")
 _LARGEST_FILE = 256 * 2**10  # bytes
-_MOST_JOBS = 256
+MOST_JOBS = 256
 _MOST_ENTRIES = 10_000  # files below a tree's own folder of rules
 
 _TYPED = "--output"
@@ -436,8 +436,8 @@ def _value(where: str, option: Option, value: object) -> object:
         return _typed(where, value, bool, "true or false")
     if option.kind == "number":
         number = _typed(where, value, int, "a number")
-        if not 0 <= number <= _MOST_JOBS:
-            raise UsageProblem(f"{where}: must be from 0 (all processors) to {_MOST_JOBS}")
+        if not 0 <= number <= MOST_JOBS:
+            raise UsageProblem(f"{where}: must be from 0 (all processors) to {MOST_JOBS}")
         return number
     if option.kind in ("text", "choice"):
         text = _text(where, value)
