@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import shlex
 import stat
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,8 +27,19 @@ else:
 
 FILES = ("audit.toml", "pyproject.toml")
 _LARGEST_FILE = 256 * 2**10  # bytes
-_MOST_JOBS = 256
+MOST_JOBS = 256
 _MOST_ENTRIES = 10_000  # files below a tree's own folder of rules
+
+_TYPED = "--output"
+_SUFFIXES = {
+    ".html": "html",
+    ".json": "json",
+    ".md": "markdown",
+    ".sarif": "sarif",
+    ".txt": "table",
+    ".xml": "junit",
+}
+"""The format that the name of a file stands for."""
 
 Kind = Literal["text", "texts", "list", "choice", "choices", "number", "flag"]
 
@@ -138,11 +150,17 @@ def fork_root(path: Path) -> Path:
 
 
 def settle(
-    given: Mapping[str, object], root: Path, file: Path | None = None, isolated: bool = False
+    given: Mapping[str, object],
+    root: Path,
+    file: Path | None = None,
+    isolated: bool = False,
+    formats: Sequence[str] = NAMES,
 ) -> Settings:
     """The settings of a run on ``root``: what is ``given`` on the command line, else configured.
 
     ``file`` is a configuration file that the user named; ``isolated`` ignores the fork's own.
+    ``formats`` are those that the command writes: others are refused on the command line, and left
+    out where they are configured, for the audit.
     Raises ``UsageProblem``, naming the option, or the file and the key.
     """
     if not root.is_dir():
@@ -164,8 +182,11 @@ def settle(
     if values.get("verbose") and values.get("quiet"):
         raise UsageProblem("--verbose and --quiet exclude each other")
     defaults = Settings(root)
-    label = source.where("output") if source and origin.get("output") == source.name else "--output"
-    outputs = outputs_of(values.get("output", ()), label)
+    if source and origin.get("output") == source.name:
+        outputs = outputs_of(values["output"], source.where("output"))
+        outputs = _to_screen([output for output in outputs if output.format in formats])
+    else:
+        outputs = outputs_of(values.get("output", ()), names=formats)
     settings = Settings(
         root=root,
         upstream=values.get("upstream"),
@@ -415,8 +436,8 @@ def _value(where: str, option: Option, value: object) -> object:
         return _typed(where, value, bool, "true or false")
     if option.kind == "number":
         number = _typed(where, value, int, "a number")
-        if not 0 <= number <= _MOST_JOBS:
-            raise UsageProblem(f"{where}: must be from 0 (all processors) to {_MOST_JOBS}")
+        if not 0 <= number <= MOST_JOBS:
+            raise UsageProblem(f"{where}: must be from 0 (all processors) to {MOST_JOBS}")
         return number
     if option.kind in ("text", "choice"):
         text = _text(where, value)
@@ -454,7 +475,7 @@ def _chosen(where: str, text: str, choices: Sequence[str]) -> str:
 
 
 def outputs_of(
-    texts: Sequence[str], where: str = "--output", names: Sequence[str] = NAMES
+    texts: Sequence[str], where: str = _TYPED, names: Sequence[str] = NAMES
 ) -> tuple[Output, ...]:
     """The outputs in the order given; the terminal's page where none goes to standard output.
 
@@ -463,6 +484,10 @@ def outputs_of(
     outputs = []
     for text in texts:
         name, equals, file = text.partition("=")
+        form = _SUFFIXES.get(Path(name).suffix.lower())
+        if where == _TYPED and not equals and form in names:
+            told = shlex.quote(f"{form}={name}")
+            raise UsageProblem(f"{where}: {_quoted(name)} is no format; to write a file: -o {told}")
         _chosen(where, name, names)
         if equals and not file:
             raise UsageProblem(f"{where}: {_quoted(text)} names no file")
@@ -473,9 +498,13 @@ def outputs_of(
     files = [output.file for output in outputs if output.file is not None]
     if len(set(files)) < len(files):
         raise UsageProblem(f"{where}: two formats go to one file")
-    if not on_stdout:
-        outputs.append(Output("table", None))
-    return tuple(outputs)
+    return _to_screen(outputs)
+
+
+def _to_screen(outputs: Sequence[Output]) -> tuple[Output, ...]:
+    """The outputs, with the terminal's page where none goes to standard output."""
+    shown = any(output.file is None for output in outputs)
+    return (*outputs, *(() if shown else (Output("table", None),)))
 
 
 def _quoted(value: object) -> str:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import json
 import os
 import re
@@ -16,11 +17,13 @@ import pytest
 from formats.sample import finding, full_report, report
 
 import auditor
+import auditor.runs.drift  # takes the run by its name: not that of the stand-in
 from auditor import config, formats, model
-from auditor.cli import console, options
+from auditor.cli import console, options, output
 from auditor.cli.audit import audit
 from auditor.cli.main import main
 from auditor.errors import UsageProblem
+from auditor.formats import drift, timeline
 from auditor.formats.json import load
 from auditor.model import Report, Skipped
 from auditor.runs import audit as runs_audit
@@ -28,6 +31,8 @@ from auditor.runs.judging import Workings
 from auditor.runs.request import AuditRequest
 
 ROOT = Path(auditor.__file__).parents[1]
+OF_COLOUR = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE")
+OF_PAGERS = ("PAGER", "LESS", "LV")
 
 
 class Pipeline:
@@ -59,7 +64,8 @@ def fork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (root / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
     monkeypatch.chdir(root)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name in OF_COLOUR:
+        monkeypatch.delenv(name, raising=False)
     return root
 
 
@@ -125,6 +131,22 @@ def test_exit_statuses_whatever_the_format(
     [
         (["--upstrem", "v1"], "No such option"),
         (["nonsense"], "No such command 'nonsense'"),
+        (["no\0thing"], "No such command"),
+        (["x" * 5000], "No such command"),
+        (["-o", "x.sarif"], "'x.sarif' is no format; to write a file: -o sarif=x.sarif"),
+        (["-o", "a b/x.XML"], "to write a file: -o 'junit=a b/x.XML'"),
+        (["-o", "x.html"], "-o html=x.html"),
+        (["-o", "x.json"], "-o json=x.json"),
+        (["-o", "x.md"], "-o markdown=x.md"),
+        (["-o", "x.txt"], "-o table=x.txt"),
+        (["-o", "x.pdf"], "--output: 'x.pdf' is none of table, json, sarif"),
+        (["drift", "-o", "x.md"], "to write a file: -o markdown=x.md"),
+        (["drift", "-o", "x.sarif"], "'x.sarif' is none of table, json, markdown, html"),
+        (["history", "-o", "sarif"], "--output: 'sarif' is none of table, json"),
+        (["history", "-o", "sarif=x.sarif"], "--output: 'sarif' is none of table, json"),
+        (["history", "-o", "x.sarif"], "--output: 'x.sarif' is none of table, json"),
+        (["-o", "html", "history"], "--output: 'html' is none of table, json"),
+        (["rules", "-o", "sarif"], "'sarif' is not one of 'table', 'json'"),
         (["--fail-on", "hgh"], "did you mean high?"),
         (["--jobs", "x"], "not a valid integer"),
         (["-o", "xml"], "--output: 'xml' is none of table, json"),
@@ -146,6 +168,63 @@ def test_wrong_usage_is_one_line_and_status_2(
     assert err.startswith("audit: ")
     assert told in err
     assert err.count("\n") == 1
+
+
+def test_a_folder_in_place_of_a_command_is_answered_with_the_option_for_it(
+    fork: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (fork / "my fork").mkdir()
+    (fork / "file").touch()
+    for name, quoted in ((str(fork), str(fork)), ("my fork", "'my fork'"), (".", ".")):
+        assert main(["-v", name, "--strict"]) == 2
+        assert capsys.readouterr() == (
+            "",
+            f"audit: No such command '{name}'; to audit a fork in a folder: audit -C {quoted}\n",
+        )
+    assert main(["file"]) == 2
+    assert "-C" not in capsys.readouterr().err
+    (fork / "rules").mkdir()
+    assert main(["rules"]) == 0
+
+
+def test_a_file_in_place_of_a_format_is_no_hint_where_a_file_cannot_be_named(
+    fork: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (fork / "audit.toml").write_text('output = "x.sarif"\n')
+    assert main([]) == 2
+    assert "output: 'x.sarif' is none of table, json" in capsys.readouterr().err
+
+
+def test_a_command_lists_the_formats_that_it_writes(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = {}
+    for command in ("history", "drift", "rules", "demo", "serve"):
+        assert main([command, "--help"]) == 0
+        shown[command] = set(re.findall(r"\w+", capsys.readouterr().out)) & {*formats.NAMES}
+    assert shown["history"] >= {*timeline.NAMES}
+    assert not shown["history"] & {"sarif", "github", "gitlab", "junit", "markdown", "html"}
+    assert shown["drift"] >= {*drift.NAMES}
+    assert not shown["drift"] & {"sarif", "github", "gitlab", "junit"}
+    assert not shown["rules"] & {"sarif", "html"}
+    assert shown["demo"] == shown["serve"] == {*formats.NAMES}
+
+
+def test_what_is_configured_for_the_audit_does_not_stop_a_command_that_cannot_write_it(
+    fork: Path,
+) -> None:
+    (fork / "audit.toml").write_text('output = ["sarif"]\n')
+    settings = config.settle({}, fork, formats=timeline.NAMES)
+    assert settings.outputs == (config.Output("table", None),)
+    assert config.settle({}, fork).outputs == (config.Output("sarif", None),)
+    (fork / "audit.toml").write_text('output = ["json"]\n')
+    settings = config.settle({}, fork, formats=timeline.NAMES)
+    assert settings.outputs == (config.Output("json", None),)
+    mine = fork / "mine.toml"
+    mine.write_text('output = ["sarif=x.sarif", "json=x.json"]\n')
+    settings = config.settle({}, fork, mine, formats=timeline.NAMES)
+    assert settings.outputs == (
+        config.Output("json", fork / "x.json"),
+        config.Output("table", None),
+    )
 
 
 def test_a_problem_of_the_pipeline_is_one_line_and_harmless(
@@ -273,6 +352,46 @@ def test_a_report_replaces_a_file_at_once_through_a_link_and_leaves_devices_alon
     assert sorted(path.name for path in fork.iterdir()) == [".git", "link.json", "real.json"]
 
 
+@pytest.mark.parametrize(
+    ("terminal", "environment", "coloured"),
+    [
+        (False, {}, False),
+        (False, {"FORCE_COLOR": "1"}, True),
+        (False, {"FORCE_COLOR": "3"}, True),
+        (False, {"FORCE_COLOR": ""}, False),
+        (False, {"FORCE_COLOR": "0"}, False),
+        (False, {"CLICOLOR_FORCE": "1"}, True),
+        (False, {"CLICOLOR_FORCE": "yes", "TERM": "dumb"}, True),
+        (False, {"CLICOLOR_FORCE": ""}, False),
+        (False, {"CLICOLOR_FORCE": "0"}, False),
+        (False, {"CLICOLOR_FORCE": "0", "FORCE_COLOR": "1"}, True),
+        (False, {"CLICOLOR": "1"}, False),
+        (False, {"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+        (False, {"CLICOLOR_FORCE": "1", "NO_COLOR": "0"}, False),
+        (False, {"CLICOLOR_FORCE": "1", "NO_COLOR": ""}, True),
+        (True, {}, True),
+        (True, {"CLICOLOR": "0"}, False),
+        (True, {"CLICOLOR": ""}, True),
+        (True, {"CLICOLOR": "1"}, True),
+        (True, {"CLICOLOR": "0", "CLICOLOR_FORCE": "1"}, True),
+        (True, {"FORCE_COLOR": "0", "CLICOLOR_FORCE": "0"}, True),
+        (True, {"NO_COLOR": "1"}, False),
+        (True, {"TERM": "dumb"}, False),
+    ],
+)
+def test_the_environment_turns_colour_on_and_off(
+    terminal: bool, environment: dict[str, str], coloured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+    assert output.screen_of(config.Settings(Path())).colour is coloured
+    for said in (True, False):
+        assert output.screen_of(config.Settings(Path(), color=said)).colour is said
+
+
 @pytest.mark.parametrize("no_color", ["", "1"])
 @pytest.mark.parametrize(
     ("options", "coloured"), [([], False), (["--color"], True), (["--no-color"], False)]
@@ -302,7 +421,7 @@ def on_terminal(
         stdin=other,
         stdout=other,
         stderr=other,
-        env=child_environment(tmp_path, TERM="xterm", **environment),
+        env=child_environment(tmp_path, **{"TERM": "xterm", **environment}),
     )
     os.close(other)
     output = b""
@@ -319,7 +438,8 @@ def on_terminal(
 
 
 def child_environment(tmp_path: Path, **more: str) -> dict[str, str]:
-    kept = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "COLUMNS", "LINES")}
+    left = (*OF_COLOUR, *OF_PAGERS, "COLUMNS", "LINES")
+    kept = {k: v for k, v in os.environ.items() if k not in left}
     path = os.pathsep.join((str(ROOT), str(ROOT / "tests")))
     return {**kept, "PYTHONPATH": path, "XDG_CACHE_HOME": str(tmp_path / "cache"), **more}
 
@@ -352,6 +472,76 @@ def test_on_a_terminal_there_is_colour_progress_and_its_width(tmp_path: Path) ->
     assert "judging" not in quiet
     _, plain = on_terminal(STAND_IN.format(arguments=["-q"]), tmp_path, NO_COLOR="1")
     assert "\x1b" not in plain
+
+
+EXPLAIN = """
+import sys
+from auditor.cli.main import main
+sys.exit(main(["explain", {subject!r}, "--color"]))
+"""
+RULE = "ungated-buffer-read"
+
+
+def explained(tmp_path: Path, subject: str = RULE, **environment: str) -> str:
+    status, shown = on_terminal(EXPLAIN.format(subject=subject), tmp_path, 80, **environment)
+    assert status == 0
+    return shown
+
+
+@pytest.fixture
+def unpaged(tmp_path: Path) -> str:
+    """The page of the rule, as a terminal is shown it without a pager."""
+    return explained(tmp_path, PAGER="")
+
+
+def test_a_page_of_explain_goes_through_the_pager(tmp_path: Path, unpaged: str) -> None:
+    assert unpaged.startswith("\x1b[1mungated-buffer-read\x1b[0m")
+    assert len(unpaged.splitlines()) > 24
+    # The pager is a shell's command, as git has it, and is told to keep colour.
+    assert explained(tmp_path, PAGER="sed 's/^/> /'; echo $LESS $LV") == (
+        "".join(f"> {line}\n" for line in unpaged.splitlines()) + "FRX -c\n"
+    )
+    assert explained(tmp_path, PAGER="cat >taken; echo $LESS", LESS="M") == "M\n"
+    assert Path("taken").read_text() == unpaged
+
+
+def test_without_a_pager_that_works_the_page_is_printed(tmp_path: Path, unpaged: str) -> None:
+    assert explained(tmp_path, PAGER="cat") == unpaged
+    assert explained(tmp_path, PAGER=" ") == unpaged
+    assert explained(tmp_path, PAGER="exit 3") == unpaged
+    shown = explained(tmp_path, PAGER="no-such-pager-anywhere").splitlines(keepends=True)
+    assert "no-such-pager-anywhere" in shown[0]
+    assert "".join(shown[1:]) == unpaged
+
+
+def test_a_page_that_its_reader_has_left_is_not_shown_again(tmp_path: Path) -> None:
+    assert explained(tmp_path, PAGER="head -c 5; true") == "\x1b[1mu"
+    assert explained(tmp_path, PAGER="true") == ""
+    # Ctrl-C reaches both; the pager may end by it, with whatever status.
+    assert explained(tmp_path, PAGER="kill -INT $PPID; sleep 0.2; cat >taken; exit 2") == ""
+
+
+def test_no_pager_where_there_is_none_or_the_terminal_can_do_nothing(
+    tmp_path: Path, unpaged: str
+) -> None:
+    (tmp_path / "bin").mkdir()
+    less = tmp_path / "bin" / "less"
+    less.write_text("#!/bin/sh\necho paged $LESS\n")
+    less.chmod(0o755)
+    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    assert explained(tmp_path, PATH=path) == "paged FRX\n"
+    assert explained(tmp_path, PATH=path, TERM="dumb") == unpaged
+    less.unlink()
+    assert explained(tmp_path, PATH=str(tmp_path / "bin")) == unpaged
+
+
+def test_no_pager_where_the_output_is_no_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PAGER", "touch paged")
+    assert main(["explain", RULE]) == 0
+    assert "What to do" in capsys.readouterr().out
+    assert not Path("paged").exists()
 
 
 def test_a_reader_that_stops_reading_changes_nothing(tmp_path: Path) -> None:
@@ -480,6 +670,7 @@ def test_the_words_in_the_help_are_those_of_the_model() -> None:
     assert options.CONFIDENCE.split("|") == [*model.CONFIDENCES]
     assert options.ORIGIN.split("|") == [*model.ORIGINS]
     assert options.FORMAT.split("|") == [*formats.NAMES]
+    assert options.HISTORY_FORMAT.split("|") == [*timeline.NAMES]
 
 
 def test_help_and_version_import_nothing_heavy(tmp_path: Path) -> None:
@@ -500,6 +691,58 @@ sys.exit(status)
         check=True,
     )
     assert process.stderr == "[]\n"
+
+
+def completed(tmp_path: Path, instruction: str, words: str = "") -> str:
+    """What a shell is told that asks this program for completion."""
+    done = subprocess.run(
+        [sys.executable, "-m", "auditor"],
+        capture_output=True,
+        text=True,
+        env=child_environment(
+            tmp_path,
+            _AUDIT_COMPLETE=instruction,
+            COMP_WORDS=words,
+            COMP_CWORD=str(len(words.split()) - 1),
+        ),
+        check=True,
+    )
+    assert done.stderr == ""
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("shell", "registers"),
+    [
+        ("bash", "complete -o nosort -F _audit_completion audit"),
+        ("zsh", "#compdef audit"),
+        ("fish", 'complete --no-files --command audit --arguments "(_audit_completion)"'),
+    ],
+)
+def test_there_is_completion_for_three_shells(shell: str, registers: str, tmp_path: Path) -> None:
+    source = completed(tmp_path, f"{shell}_source")
+    assert registers in source
+    assert f"_AUDIT_COMPLETE={shell}_complete" in source
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("audit --up", ["--upstream"]),
+        ("audit dr", ["drift"]),
+        ("audit drift --hi", ["--history"]),
+        ("audit -C . explain --re", ["--report"]),
+        ("audit baseline w", ["write"]),
+        ("audit rules -o js", ["json"]),
+    ],
+)
+def test_commands_and_options_are_completed(words: str, offered: list[str], tmp_path: Path) -> None:
+    lines = completed(tmp_path, "bash_complete", words).splitlines()
+    assert lines == [f"plain,{word}" for word in offered]
+
+
+def test_a_folder_is_no_mistake_while_a_line_is_completed(fork: Path, tmp_path: Path) -> None:
+    assert completed(tmp_path, "bash_complete", f"audit {fork} --up") == "plain,--upstream\n"
 
 
 def test_python_dash_m(tmp_path: Path) -> None:

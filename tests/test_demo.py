@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
+from auditor.cli import output
 from auditor.cli.main import main
 from auditor.demo import Demo, build, packaged_examples
 from auditor.errors import UsageProblem
+from auditor.formats.text import columns_of
 from auditor.rulebook import load, tree_files
 
 POOLS = "python/sglang/srt/mem_cache"
@@ -135,6 +137,18 @@ def report(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any
     main([*arguments, "-o", "json"])
     result: dict[str, Any] = json.loads(capsys.readouterr().out)
     return result
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_what_is_in_order_keeps_to_the_screen(
+    demo: Demo, width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(output, "_PIPED_WIDTH", width)
+    main(["-C", str(demo.fork), "--upstream", demo.upstream, "-v"])
+    page = capsys.readouterr().out
+    section = page[page.index("\nIn order · ") :].split("\n\n")[0].splitlines()
+    assert len(section) > 10
+    assert [line for line in section if columns_of(line) > width] == []
 
 
 def git(checkout: Path, *arguments: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ import auditor
 from auditor.cli import console
 from auditor.cli.options import request_of, run_options, settings_of
 from auditor.cli.output import deliver
+from auditor.errors import UsageProblem
 
 if TYPE_CHECKING:
     from auditor.config import Settings
@@ -20,7 +22,25 @@ if TYPE_CHECKING:
     from auditor.runs.request import AuditRequest
 
 
+class _Commands(click.Group):
+    """The commands; where a folder is named instead of one, the option for it is told."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the first argument names; raises UsageProblem for a folder."""
+        name = args[0]
+        unknown = self.get_command(ctx, name) is None and not ctx.resilient_parsing
+        if unknown and os.path.isdir(name):  # noqa: PTH112 - what no path can be is none
+            raise UsageProblem(
+                f"No such command '{name}'; to audit a fork in a folder: audit -C"
+                f" {shlex.quote(name)}"
+            )
+        return super().resolve_command(ctx, args)
+
+
 @click.group(
+    cls=_Commands,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit status: 0 in order, 1 findings at or above --fail-on, 2 wrong usage, 3 could not"

@@ -93,6 +93,42 @@ def show(text: str) -> None:
             raise UsageProblem(f"cannot write the report: {reason}") from problem
 
 
+def page(text: str) -> None:
+    """Writes to standard output, on a terminal through a pager as git does it.
+
+    The pager is the shell command in ``PAGER``, else less; a page that fits the terminal is only
+    printed. Without a pager (``PAGER`` empty or ``cat``, no less) or where it fails, so it is too.
+    """
+    import shutil
+
+    dumb = os.environ.get("TERM") == "dumb"
+    pager = os.environ.get("PAGER", "less" if shutil.which("less") and not dumb else "").strip()
+    if not sys.stdout.isatty() or pager in ("", "cat") or not _paged(pager, text):
+        show(text)
+
+
+def _paged(pager: str, text: str) -> bool:
+    """Whether a pager has shown the text, as much of it as the user wanted."""
+    import signal
+    import subprocess
+
+    sys.stdout.flush()
+    data = text.encode(sys.stdout.encoding or "utf-8", "backslashreplace")
+    # As git has it: ends where all fits the screen, keeps colour, leaves the page on the screen.
+    environment = {"LESS": "FRX", "LV": "-c", **os.environ}
+    interrupts: list[int] = []
+    # Ctrl-C is the pager's to act on: it holds the terminal until it ends.
+    before = signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
+    try:
+        process = subprocess.Popen(pager, shell=True, stdin=subprocess.PIPE, env=environment)
+        process.communicate(data)
+    except OSError:
+        return False
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return process.returncode == 0 or bool(interrupts)
+
+
 def show_bytes(data: bytes) -> None:
     """Writes to standard output as it is; a terminal is shown no control character of the fork."""
     from auditor.formats.text import printable

@@ -25,7 +25,8 @@ from auditor.errors import UsageProblem
 def explain(context: click.Context, /, subject: str, report: Path | None, **_: object) -> int:
     """Explain a rule, or a finding with its source lines.
 
-    Six digits of a fingerprint or more will do.
+    Six digits of a fingerprint or more will do. On a terminal the page is shown through a pager:
+    the command in PAGER, else less.
     """
     from auditor.config import fork_root
     from auditor.formats import explain as pages
@@ -36,7 +37,7 @@ def explain(context: click.Context, /, subject: str, report: Path | None, **_: o
     screen = screen_of(settings)
     book = load_rules(settings.rules_dirs)
     if not pages.is_fingerprint(subject) or book.find(subject):
-        console.show(pages.rule_page(book.rule(subject), screen))
+        console.page(pages.rule_page(book.rule(subject), screen))
         return 0
     saved = report or last_report(settings.root)
     if report is None and not saved.is_file():
@@ -45,5 +46,5 @@ def explain(context: click.Context, /, subject: str, report: Path | None, **_: o
             " --report FILE"
         )
     finding = pages.pick(load(saved), subject)
-    console.show(pages.finding_page(finding, (settings.root, fork_root(settings.root)), screen))
+    console.page(pages.finding_page(finding, (settings.root, fork_root(settings.root)), screen))
     return 0

@@ -5,7 +5,13 @@ from __future__ import annotations
 import click
 
 from auditor.cli import console
-from auditor.cli.options import request_of, run_options, settings_of
+from auditor.cli.options import (
+    HISTORY_FORMAT,
+    output_option,
+    request_of,
+    run_options,
+    settings_of,
+)
 from auditor.cli.output import screen_of, write_outputs
 from auditor.errors import UsageProblem
 
@@ -25,10 +31,9 @@ def _named(_: click.Context, option: click.Parameter, values: tuple[str, ...]) -
     callback=_named,
     help="Only these rules. Repeatable.",
 )
-@run_options(
-    *("root", "upstream", "target", "ignore", "min_confidence", "output", "rules", "config"),
-    *("isolated", "strict", "jobs", "color", "verbose", "quiet"),
-)
+@run_options("root", "upstream", "target", "ignore", "min_confidence")
+@output_option(HISTORY_FORMAT)
+@run_options("rules", "config", "isolated", "strict", "jobs", "color", "verbose", "quiet")
 @click.pass_context
 def history_of_findings(context: click.Context, /, **_: object) -> int:
     """Show in which release each finding appeared and in which it ended.
@@ -45,7 +50,7 @@ def history_of_findings(context: click.Context, /, **_: object) -> int:
     from auditor.formats import timeline as pages
     from auditor.runs.history import run_history
 
-    settings = settings_of(context)
+    settings = settings_of(context, formats=HISTORY_FORMAT)
     said = settings.configuration
     if "(command line)" in said.get("upstream", "") and "(command line)" not in said.get(
         "target", ""

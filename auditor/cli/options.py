@@ -30,6 +30,19 @@ ORIGIN = "introduced|regressed|inherited|fixed-upstream|unknown"
 
 
 FORMAT = "table|json|sarif|github|gitlab|junit|markdown|html"
+HISTORY_FORMAT = "table|json"
+
+
+def output_option(formats: str) -> Callable[[F], F]:
+    """The option ``-o`` of a command that writes these formats, with ``|`` between them."""
+    return click.option(
+        "-o",
+        "--output",
+        metavar="FORMAT[=FILE]",
+        multiple=True,
+        help=f"{formats.replace('|', ', ')}; to standard output or a file. Repeatable; the table"
+        " is shown where no format goes to standard output.",
+    )
 
 
 OPTIONS: dict[str, Callable[[F], F]] = {
@@ -103,14 +116,7 @@ OPTIONS: dict[str, Callable[[F], F]] = {
         is_flag=True,
         help="Leave out what no launch of this deployment turns on.",
     ),
-    "output": click.option(
-        "-o",
-        "--output",
-        metavar="FORMAT[=FILE]",
-        multiple=True,
-        help=f"{FORMAT.replace('|', ', ')}; to standard output or a file. Repeatable; the table"
-        " is shown where no format goes to standard output.",
-    ),
+    "output": output_option(FORMAT),
     "rules": click.option(
         "--rules", metavar="DIR", multiple=True, help="More rules and vocabulary. Repeatable."
     ),
@@ -132,7 +138,8 @@ OPTIONS: dict[str, Callable[[F], F]] = {
     "color": click.option(
         "--color/--no-color",
         default=None,
-        help="Colour or none.  [default: on a terminal, unless NO_COLOR is set]",
+        help="Colour or none.  [default: on a terminal; NO_COLOR, FORCE_COLOR, CLICOLOR_FORCE and"
+        " CLICOLOR are heeded]",
     ),
     "verbose": click.option(
         "-v", "--verbose", is_flag=True, help="Shorten no list; show where the time went."
@@ -164,8 +171,13 @@ def run_options(*names: str) -> Callable[[F], F]:
     return add
 
 
-def settings_of(context: click.Context, root: Path | None = None) -> Settings:
-    """The settings of this command: its own options over the group's over the configuration."""
+def settings_of(
+    context: click.Context, root: Path | None = None, formats: str = FORMAT
+) -> Settings:
+    """The settings of this command: its own options over the group's over the configuration.
+
+    ``formats`` are those that it writes, with ``|`` between them.
+    """
     from auditor.config import OPTIONS, settle
 
     given = given_to(context)
@@ -174,6 +186,7 @@ def settings_of(context: click.Context, root: Path | None = None) -> Settings:
         root or given.get("root", Path()),
         given.get("config"),
         given.get("isolated", False),
+        formats.split("|"),
     )
 
 

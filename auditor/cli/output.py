@@ -69,12 +69,20 @@ def screen_of(settings: Settings) -> Screen:
     from auditor.formats.text import Screen, can_draw
 
     terminal = sys.stdout.isatty()
-    colour = settings.color
-    if colour is None:
-        colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    colour = _wants_colour(terminal) if settings.color is None else settings.color
     width = max(40, shutil.get_terminal_size().columns) if terminal else _PIPED_WIDTH
     encoding = sys.stdout.encoding or "ascii"
     return Screen(width, colour, settings.verbose, settings.quiet, ascii=not can_draw(encoding))
+
+
+def _wants_colour(terminal: bool) -> bool:
+    """Whether the environment wants colour, as no-color.org and bixense.com/clicolors have it."""
+    set_to = os.environ.get
+    if set_to("NO_COLOR"):
+        return False
+    if any(set_to(name, "") not in ("", "0") for name in ("FORCE_COLOR", "CLICOLOR_FORCE")):
+        return True
+    return terminal and set_to("CLICOLOR") != "0" and set_to("TERM") != "dumb"
 
 
 def last_report(root: Path) -> Path:

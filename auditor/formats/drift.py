@@ -21,7 +21,7 @@ from auditor.formats.drift_words import (
     seen_at,
     shorten,
 )
-from auditor.formats.text import Paint, Screen, finished, wrap, wrap_phrases
+from auditor.formats.text import Paint, Screen, clip, columns_of, finished, wrap, wrap_phrases
 from auditor.model import SEVERITIES, Location
 
 NAMES = ("table", "json", "markdown", "html")
@@ -165,9 +165,9 @@ class _Page:
             rows = [patch_cells(patch) for patch in words.drift.patches]
             # A column is as wide as its longest cell, or its head and two more.
             columns = list(zip(*filled(PATCH_HEAD, rows), strict=True))[:-1]
-            widths = [max(len(head) + 2, *map(len, cells)) + 2 for head, *cells in columns]
+            widths = [max(len(head) + 2, *map(columns_of, cells)) + 2 for head, *cells in columns]
             left = max(self.screen.width - 2 - sum(widths), _LEAST)
-            rows = [[*cells, shorten(subject, left)] for *cells, subject in rows]
+            rows = [[*cells, clip(subject, left)] for *cells, subject in rows]
             yield from self.table(PATCH_HEAD, rows, _PATCHES)
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from auditor.formats.text import Paint, printable
+from auditor.formats.text import Paint, printable, width_of
 from auditor.model import Excerpt
 
 TAB = 4  # columns
@@ -78,14 +77,8 @@ def spread(line: str) -> tuple[str, list[int]]:
 
 
 def columns_of(text: str) -> int:
-    """How many columns of a terminal a text takes: CJK takes two, an accent that joins none."""
-    return len(text) if text.isascii() else sum(map(_width, text))
-
-
-def _width(character: str) -> int:
-    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+    """How many columns a text takes, character by character: each has a place of its own."""
+    return len(text) if text.isascii() else sum(map(width_of, text))
 
 
 def _window(text: str, left: int, room: int) -> str:
@@ -94,14 +87,14 @@ def _window(text: str, left: int, room: int) -> str:
     column = 0
     total = columns_of(text.rstrip())
     for character in text:
-        width = _width(character)
+        width = width_of(character)
         if column >= left and column + width <= left + room:
             shown.append(character)
         elif column < left < column + width:
             shown.append(" ")
         column += width
     if left and shown and any(not c.isspace() for c in text[:left]):
-        shown[0] = "…" + " " * (_width(shown[0]) - 1)
+        shown[0] = "…" + " " * (width_of(shown[0]) - 1)
     if total > left + room and shown:
         shown[-1] = "…"
     return "".join(shown)

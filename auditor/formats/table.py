@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, zip_longest
 
 import msgspec
 from tabulate import tabulate
@@ -17,8 +17,11 @@ from auditor.formats.source import draw, gutter_of
 from auditor.formats.text import (
     Paint,
     Screen,
+    columns_of,
     count,
     finished,
+    fold,
+    head_of,
     printable,
     scrub,
     short_path,
@@ -130,7 +133,7 @@ class _Page:
         place = f"{where.symbol.path}:{where.line} {where.symbol.qualname}".rstrip()
         whole = f"{place} · {told}"
         margin = " " * (3 + len(severity))
-        if len(margin) + len(whole) <= self.screen.width:
+        if len(margin) + columns_of(whole) <= self.screen.width:
             lines = [margin + whole]
         else:
             lines = [margin + self.place(finding, len(margin))]
@@ -149,7 +152,7 @@ class _Page:
         """The place and the symbol of a finding: where the path is long, it is the path's loss."""
         where = finding.hit.where
         symbol = f" {where.symbol.qualname}" if where.symbol.qualname else ""
-        room = self.screen.width - margin - len(symbol)
+        room = self.screen.width - margin - columns_of(symbol)
         return short_path(f"{where.symbol.path}:{where.line}", room) + symbol
 
     def sides(self) -> Iterator[str]:
@@ -280,7 +283,7 @@ class _Page:
         gutter = gutter_of(tuple(found.values()))
         where = finding.hit.where
         place, symbol = f"{where.symbol.path}:{where.line}", where.symbol.qualname
-        apart = gutter + 5 + len(place) + len(symbol) > self.screen.width
+        apart = gutter + 5 + columns_of(f"{place}{symbol}") > self.screen.width
         yield self.arrow("-->", gutter, place if apart else f"{place} {symbol}".rstrip())
         if apart and symbol:
             yield " " * (gutter + 4) + self.paint.bold(symbol)
@@ -289,7 +292,7 @@ class _Page:
                 owner = "" if excerpt.side == "fork" else f" ({excerpt.side})"
                 symbol = f"{owner} {printable(excerpt.symbol)}"
                 place = f"{printable(excerpt.path)}:{excerpt.line}"
-                room = self.screen.width - gutter - 3 - len(symbol)
+                room = self.screen.width - gutter - 3 - columns_of(symbol)
                 yield self.arrow(":::", gutter, short_path(place, room) + symbol)
             tone = finding.severity if role == "read" else "info"
             width = self.screen.width
@@ -413,14 +416,23 @@ class _Page:
             yield from self.checked_rows(partly)
 
     def checked_rows(self, entries: Sequence[Checked]) -> Iterator[str]:
+        """A row for each, below its path; names that are too long for the screen are folded."""
         entries = sorted(entries, key=lambda entry: (entry.path, entry.subject, entry.symbol))
-        rows = self.table([[e.subject, _held(e), e.symbol] for e in entries], indent="    ")
+        cells = [[entry.subject, _held(entry), entry.symbol] for entry in entries]
+        widths = _fitting(cells, self.screen.width - 4)
         path = None
-        for entry, row in zip(entries, rows, strict=True):
+        for entry, row in zip(entries, cells, strict=True):
             if entry.path != path:
                 path = entry.path
-                yield f"  {self.paint.dim(path)}"
-            yield row
+                folded = fold(path, self.screen.width - 2)
+                yield from (f"  {self.paint.dim(piece)}" for piece in folded)
+            columns = [fold(cell, width) for cell, width in zip(row, widths, strict=True)]
+            for pieces in zip_longest(*columns, fillvalue=""):
+                padded = (
+                    piece + " " * (width - columns_of(piece))
+                    for piece, width in zip(pieces, widths, strict=True)
+                )
+                yield f"    {'  '.join(padded)}".rstrip()
 
     def left_out(self) -> Iterator[str]:
         """What was not looked at or not shown, and how to see it."""
@@ -485,7 +497,7 @@ def _state(finding: Finding) -> str:
 
 def _cut(text: str, most: int) -> str:
     # Two columns less: where the screen has ASCII only, the dots are three.
-    return text if len(text) <= most else f"{text[: max(0, most - 3)]}…"
+    return text if columns_of(text) <= most else f"{head_of(text, most - 3)}…"
 
 
 def _evidence(evidence: Evidence) -> str:
@@ -508,6 +520,18 @@ def _launch_row(launch: Launch) -> list[str]:
 def _held(entry: Checked) -> str:
     noun = "readers wait" if entry.category == "sync" else "in order"
     return f"{entry.held} of {entry.total} {noun}"
+
+
+def _fitting(rows: Sequence[Sequence[str]], room: int) -> list[int]:
+    """The widths of the columns of a table, two columns apart, that has so much room.
+
+    The widest give way first.
+    """
+    widths = [max(map(columns_of, column)) for column in zip(*rows, strict=True)]
+    room -= 2 * (len(widths) - 1)
+    while sum(widths) > room:
+        widths[widths.index(max(widths))] -= 1
+    return widths
 
 
 def _differing(files: Sequence[FileChange]) -> str:

@@ -39,6 +39,9 @@ _UNSAFE = re.compile(
 )
 
 
+_SGR = re.compile(r"\x1b\[[0-9;]*m")
+
+
 def _escape(match: re.Match[str]) -> str:
     code = ord(match[0])
     if match[0] == "\n":
@@ -103,17 +106,76 @@ def finished(lines: Iterable[str], screen: Screen) -> str:
     return text.translate(_PLAIN) if screen.ascii else text
 
 
+def columns_of(text: str) -> int:
+    """How many columns of a terminal a text takes.
+
+    CJK takes two, an accent that joins none; codes of colour and controls take none.
+    """
+    if text.isascii() and "\x1b" not in text:
+        return len(text)
+    # Late: most of what the command says by itself is ASCII.
+    from wcwidth import wcswidth
+
+    plain = _SGR.sub("", text)
+    columns = wcswidth(plain)
+    return columns if columns >= 0 else sum(map(width_of, plain))
+
+
+def width_of(character: str) -> int:
+    """The columns of a character by itself."""
+    from wcwidth import wcwidth
+
+    return max(0, wcwidth(character))
+
+
+def head_of(text: str, most: int) -> str:
+    """The longest beginning of a text without colour that takes ``most`` columns or less."""
+    if columns_of(text) <= most:
+        return text
+    end, room = 0, most
+    for character in text:
+        room -= width_of(character)
+        if room < 0:
+            break
+        end += 1
+    # Characters that join may take more together than alone.
+    while columns_of(text[:end]) > most:
+        end -= 1
+    return text[:end]
+
+
+def clip(text: str, most: int) -> str:
+    """A text without colour in ``most`` columns, the last of them a mark where more is left out."""
+    return text if columns_of(text) <= most else f"{head_of(text, most - 1)}…"
+
+
+def fold(text: str, most: int) -> list[str]:
+    """A name in pieces of at most ``most`` columns (two or more), cut at a space or sign nearby.
+
+    Joined, the pieces are the text.
+    """
+    pieces = []
+    while columns_of(text) > most:
+        piece = head_of(text, most) or text[:1]
+        ends = [piece.rfind(" ") + 1, max(map(piece.rfind, "./_:")) + 1]
+        end = next((end for end in ends if end > len(piece) // 3), len(piece))
+        piece = piece[:end]
+        pieces.append(piece)
+        text = text[len(piece) :]
+    return [*pieces, text]
+
+
 def short_path(path: str, most: int) -> str:
     """A path in ``most`` columns, if that can be: folders in its middle are left out first.
 
     The name of the file, with the line behind it, is always whole.
     """
     first, *rest = path.split("/")
-    if len(path) <= most or len(rest) < 2:
+    if columns_of(path) <= most or len(rest) < 2:
         return path
     ways = [f"{first}/…/" + "/".join(rest[at:]) for at in range(1, len(rest))]
     # Two columns less: where the screen has ASCII only, the dots are three.
-    return next((way for way in ways if len(way) <= most - 2), f"…/{rest[-1]}")
+    return next((way for way in ways if columns_of(way) <= most - 2), f"…/{rest[-1]}")
 
 
 def wrap(text: str, width: int, first: str = "", rest: str | None = None) -> list[str]:
@@ -121,14 +183,29 @@ def wrap(text: str, width: int, first: str = "", rest: str | None = None) -> lis
 
     ``first`` begins the first line and ``rest`` the others (default: as many spaces).
     """
-    return textwrap.wrap(
-        text,
+    return _Wrapper(
         width,
-        initial_indent=first,
-        subsequent_indent=" " * len(first) if rest is None else rest,
+        initial_indent=_Measured(first),
+        subsequent_indent=_Measured(" " * columns_of(first) if rest is None else rest),
         break_long_words=False,
         break_on_hyphens=False,
-    ) or [first.rstrip()]
+    ).wrap(text) or [first.rstrip()]
+
+
+class _Measured(str):
+    """Text that is as long as it is wide on a terminal."""
+
+    __slots__ = ()
+
+    def __len__(self) -> int:
+        return columns_of(str(self))
+
+
+class _Wrapper(textwrap.TextWrapper):
+    """Wraps at columns of a terminal, not at characters."""
+
+    def _split(self, text: str) -> list[str]:
+        return [_Measured(chunk) for chunk in super()._split(text)]
 
 
 def wrap_phrases(text: str, width: int, first: str = "") -> list[str]:

@@ -21,6 +21,7 @@ from auditor.formats.text import (
 )
 from auditor.model import Category, Confidence, Lifetime, Reach, Repair, Severity, Timeline
 
+NAMES = ("table", "json")
 SCHEMA = "audit-history/1"
 SCHEMA_FILE = Path(__file__).with_name("audit-history-1.schema.json")
 _PROSE = 110
@@ -109,7 +110,7 @@ def schema() -> str:
 
 
 def render(form: str, timeline: Timeline, status: Literal[0, 3], screen: Screen) -> str:
-    """The timeline as ``table`` or ``json``, ending in a newline."""
+    """The timeline as text in the format ``form`` (one of ``NAMES``), ending in a newline."""
     if form == "json":
         return (
             json.dumps(encodable(_document(timeline, status)), ensure_ascii=False, indent=2) + "\n"

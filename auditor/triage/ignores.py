@@ -18,10 +18,10 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-_KEYS = ("rule", "path", "symbol", "reason", "expires")
+KEYS = ("rule", "path", "symbol", "reason", "expires")
 _MOST = 5_000
-_LONGEST = 1_000  # characters of a rule, path or symbol
-_MOST_PARTS = 64  # parts of a glob between slashes
+LONGEST = 1_000  # characters of a rule, path or symbol
+MOST_PARTS = 64  # parts of a glob between slashes
 _HEADER = re.compile(r"\s*\[\[\s*(?:tool\s*\.\s*audit\s*\.\s*)?ignore\s*\]\]")
 _OTHER_HEADER = re.compile(r"\s*\[")
 _KEY = re.compile(r"\s*(?:tool\.audit\.)?ignore\s*=")
@@ -97,7 +97,7 @@ def read(
         keys = _key_lines(lines, line)
         found.append(
             Ignore(
-                **{key: _text(where, key, table) for key in _KEYS[:-1]},
+                **{key: _text(where, key, table) for key in KEYS[:-1]},
                 expires=_date(where, table.get("expires")),
                 name=name,
                 line=line,
@@ -107,9 +107,9 @@ def read(
             )
         )
         for key in table:
-            if key not in _KEYS:
+            if key not in KEYS:
                 raise UsageProblem(
-                    f"{where}: there is no key {str(key)[:60]!r}; known are {', '.join(_KEYS)}"
+                    f"{where}: there is no key {str(key)[:60]!r}; known are {', '.join(KEYS)}"
                 )
     return tuple(found)
 
@@ -130,10 +130,10 @@ def _text(where: str, key: str, table: Mapping[str, object]) -> str:
     if not isinstance(value, str):
         raise UsageProblem(f"{where}.{key}: must be text")
     value = value.strip()
-    if key != "reason" and len(value) > _LONGEST:
-        raise UsageProblem(f"{where}.{key}: is longer than {_LONGEST:,} characters")
-    if key == "path" and value.count("/") >= _MOST_PARTS:
-        raise UsageProblem(f"{where}.path: has more than {_MOST_PARTS} parts")
+    if key != "reason" and len(value) > LONGEST:
+        raise UsageProblem(f"{where}.{key}: is longer than {LONGEST:,} characters")
+    if key == "path" and value.count("/") >= MOST_PARTS:
+        raise UsageProblem(f"{where}.path: has more than {MOST_PARTS} parts")
     if key in ("path", "symbol") and key in table and not value:
         raise UsageProblem(f"{where}.{key}: is empty")
     return value
@@ -170,6 +170,6 @@ def _key_lines(lines: Sequence[str], start: int) -> dict[str, int]:
         if _OTHER_HEADER.match(line):
             break
         key = line.partition("=")[0].strip()
-        if key in _KEYS:
+        if key in KEYS:
             found.setdefault(key, at)
     return found

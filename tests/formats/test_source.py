@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import unicodedata
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from wcwidth import wcwidth
 
 from auditor.formats.source import columns_of, draw, rows, spread
 from auditor.formats.text import Paint
@@ -30,14 +29,7 @@ def excerpt(*lines: str, column: int = 1, end: int = 0, note: str = "") -> Excer
 
 def cells(text: str) -> list[str]:
     """What stands in each column of a terminal, as one that knows East Asian widths draws it."""
-    found: list[str] = []
-    for character in text:
-        if unicodedata.combining(character) or unicodedata.category(character) in ("Me", "Mn"):
-            continue
-        found.append(character)
-        if unicodedata.east_asian_width(character) in ("W", "F"):
-            found.append(character)
-    return found
+    return [character for character in text for _ in range(wcwidth(character))]
 
 
 @pytest.mark.parametrize(
