@@ -24,6 +24,7 @@ MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.read_text().stri
 MOST_LINES = 500
 """Of a module: what is longer has a seam with a name."""
 LONGER = {
+    "config.py": 520,  # one table, and what reads it
     "model.py": 530,  # values, one after another
     "formats/sarif.py": 540,  # one document
     "formats/table.py": 560,  # one page

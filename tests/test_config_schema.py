@@ -13,8 +13,8 @@ from typing import Any
 import jsonschema
 import pytest
 
+from auditor.cli.schema import SCHEMA_FILE, schema
 from auditor.config import OPTIONS, settle
-from auditor.config_schema import SCHEMA_FILE, schema
 from auditor.errors import UsageProblem
 from auditor.formats import NAMES
 from auditor.model import ORIGINS, SEVERITIES
@@ -75,8 +75,8 @@ def taken(folder: Path, text: str) -> bool:
 def test_the_shipped_schema_is_that_of_the_settings() -> None:
     jsonschema.Draft7Validator.check_schema(SHIPPED)
     assert SCHEMA_FILE.read_text() == schema(), (
-        'regenerate: python -c "from auditor.config_schema import schema;'
-        " print(schema(), end='')\" >auditor/audit-toml.schema.json"
+        'regenerate: python -c "from auditor.cli.schema import schema;'
+        " print(schema(), end='')\" >auditor/cli/audit-toml.schema.json"
     )
     assert list(SHIPPED["properties"]) == list(OPTIONS)
     assert all(len(value["description"]) > 20 for value in SHIPPED["properties"].values())

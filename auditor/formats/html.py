@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from auditor.formats import page
+from auditor.formats.areas import areas_of
 from auditor.formats.columns import Column, columns
 from auditor.formats.order import HOW_TO_SHOW, conditions, deployment, origin, rank
 from auditor.formats.text import scrub
@@ -18,7 +19,6 @@ from auditor.model import (
     Argument,
     Condition,
     Excerpt,
-    FileChange,
     Finding,
     Launch,
     Report,
@@ -65,15 +65,6 @@ class Cause(NamedTuple):
     def id(self) -> str:
         """Where on the page the card is."""
         return self.ids[self.finding.fingerprint]
-
-
-class Area(NamedTuple):
-    """How many files of an area differ from upstream, by status, and by how many lines."""
-
-    name: str
-    statuses: tuple[int, int, int, int]
-    added: int
-    removed: int
 
 
 class Setting(NamedTuple):
@@ -143,7 +134,7 @@ class _Page:
                 key=lambda s: (s.path, s.line, s.column, s.rules),
             ),
             launches=[(launch, _settings(launch, turned_on)) for launch in sorted(report.launches)],
-            areas=_areas(report.changes.files),
+            areas=areas_of(report.changes.files),
             whole=[c for c in sorted(report.checked) if c.held == c.total],
             partly=[c for c in sorted(report.checked) if c.held != c.total],
             skipped=sorted(report.skipped),
@@ -214,22 +205,6 @@ def _by_severity(causes: Sequence[Cause]) -> str:
     """``3 high, 20 low``; empty for no causes."""
     found = [cause.finding.severity for cause in causes]
     return ", ".join(f"{found.count(s):,} {s}" for s in SEVERITIES if s in found)
-
-
-def _areas(files: Iterable[FileChange]) -> list[Area]:
-    """The areas that differ, the most changed first."""
-    grouped: dict[str, list[FileChange]] = {}
-    for change in files:
-        grouped.setdefault(change.area or ".", []).append(change)
-    areas = []
-    for name, changes in grouped.items():
-        found = [change.status for change in changes]
-        added, modified, deleted, renamed = (
-            found.count(status) for status in ("added", "modified", "deleted", "renamed")
-        )
-        lines = [sum(c.added or 0 for c in changes), sum(c.removed or 0 for c in changes)]
-        areas.append(Area(name, (added, modified, deleted, renamed), *lines))
-    return sorted(areas, key=lambda a: (-sum(a.statuses) - a.added - a.removed, a.name))
 
 
 def _in_short(finding: Finding) -> str:

@@ -9,6 +9,7 @@ from itertools import groupby, zip_longest
 import msgspec
 from tabulate import tabulate
 
+from auditor.formats.areas import areas_of, busiest, differing, summed
 from auditor.formats.order import HOW_TO_SHOW as _HOW_TO_SHOW
 from auditor.formats.order import deployment as _deployment
 from auditor.formats.order import origin as _origin
@@ -176,19 +177,19 @@ class _Page:
         if self.report.upstream is None:
             return
         if changes.files and self.screen.verbose:
-            yield self.paint.bold(_differing(changes.files))
+            yield self.paint.bold(differing(changes.files))
             yield from self.table(
                 _area_rows(changes.files), ("area", "added", "modified", "deleted", "renamed", "±")
             )
         elif changes.files:
-            areas = _busiest(change.area or "." for change in changes.files)
-            yield from wrap(f"{_differing(changes.files)}: in {areas}", self.prose, "", "  ")
+            areas = busiest(change.area or "." for change in changes.files)
+            yield from wrap(f"{differing(changes.files)}: in {areas}", self.prose, "", "  ")
         else:
             yield "No file differs from upstream."
         if changes.commits is not None and changes.own is not None:
             own = f"{count(changes.own, 'commit')} of the fork's own since the merge base"
             behind = f", {changes.behind:,} behind upstream" if changes.behind else ""
-            areas = _busiest(area for commit in changes.commits for area in commit.areas)
+            areas = busiest(area for commit in changes.commits for area in commit.areas)
             yield from wrap(own + behind + (f"; in {areas}" if areas else ""), self.prose, "  ")
         elif changes.history_note:
             yield from wrap(changes.history_note, self.prose, "  ")
@@ -534,43 +535,17 @@ def _fitting(rows: Sequence[Sequence[str]], room: int) -> list[int]:
     return widths
 
 
-def _differing(files: Sequence[FileChange]) -> str:
-    added = sum(change.added or 0 for change in files)
-    removed = sum(change.removed or 0 for change in files)
-    verb = "differs" if len(files) == 1 else "differ"
-    return f"{count(len(files), 'file')} {verb} from upstream (+{added:,} -{removed:,})"
-
-
 def _area_rows(files: Iterable[FileChange]) -> list[list[str]]:
     """One row an area, the most changed ones first, the rest summed in a last row."""
-    areas: dict[str, list[FileChange]] = {}
-    for change in files:
-        areas.setdefault(change.area or ".", []).append(change)
-    order = sorted(areas, key=lambda area: (-_size(areas[area]), area))
-    rows = [_area_row(area, areas[area]) for area in order[:_AREAS]]
-    rest = [change for area in order[_AREAS:] for change in areas[area]]
+    areas = areas_of(files)
+    shown, rest = areas[:_AREAS], areas[_AREAS:]
     if rest:
-        rows.append(_area_row(f"{len(order) - _AREAS} more areas", rest))
-    return rows
-
-
-def _area_row(area: str, files: Sequence[FileChange]) -> list[str]:
-    by_status = [change.status for change in files]
-    numbers = [by_status.count(s) for s in ("added", "modified", "deleted", "renamed")]
-    added = sum(change.added or 0 for change in files)
-    removed = sum(change.removed or 0 for change in files)
-    return [area, *(f"{n:,}" if n else "·" for n in numbers), f"+{added:,} -{removed:,}"]
-
-
-def _size(files: Iterable[FileChange]) -> int:
-    return sum(1 + (change.added or 0) + (change.removed or 0) for change in files)
-
-
-def _busiest(areas: Iterable[str]) -> str:
-    """The three most named areas, and how many there are besides."""
-    counts: dict[str, int] = {}
-    for area in areas:
-        counts[area] = counts.get(area, 0) + 1
-    order = sorted(counts, key=lambda area: (-counts[area], area))
-    more = f" and {count(len(order) - 3, 'more area')}" if len(order) > 3 else ""
-    return ", ".join(f"{area} ({counts[area]})" for area in order[:3]) + more
+        shown.append(summed(f"{len(rest)} more areas", rest))
+    return [
+        [
+            area.name,
+            *(f"{n:,}" if n else "·" for n in area.statuses),
+            f"+{area.added:,} -{area.removed:,}",
+        ]
+        for area in shown
+    ]
