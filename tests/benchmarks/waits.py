@@ -1,0 +1,321 @@
+"""Waits on streams, events and devices, taken out of a release one at a time.
+
+    python -m tests.benchmarks.waits 0.5.23 --sample 48
+    python -m tests.benchmarks.waits 0.5.23=/path/to/tree --edits deleted,helper --seed 7
+    python -m tests.benchmarks.waits 0.5.23 --dry-run        (the waits and diffs, no audit)
+
+The waits are found by the syntax of the release alone: a statement that is one call of
+``wait_stream``, ``wait_event``, ``synchronize``, ``record_stream``, or ``wait()`` on what is named
+for a piece of work. The edit decides what is right: a wait that is gone, that stands under an
+unrelated flag, or behind a call that it came before is a loss, and the tool should report it
+at default settings as regressed, in that function; one that a new function makes in its place, or
+for which the whole device is waited for, is none, and the tool must stay silent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import difflib
+import random
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tabulate import tabulate
+
+from tests.benchmarks.audits import Session, from_package
+from tests.benchmarks.gated import read_tree
+from tests.benchmarks.mutate import Copy
+from tests.benchmarks.releases import trees
+
+CALLS = ("wait_stream", "wait_event", "synchronize", "record_stream")
+WORK = ("work", "handle", "req", "future")
+"""Words in the names of what ``wait()`` is a wait on: most calls of that name are on threads."""
+LEFT_OUT = ("/test", "/benchmark", "multimodal_gen/", "/bench_")
+_FLAGS = ("trace_reads", "verbose_pool", "record_shapes", "use_alt_layout")
+_HELPERS = ("_settle_side", "_until_done", "_fence_work", "_hold_for_copy")
+
+
+@dataclass(frozen=True)
+class Wait:
+    """A statement that only waits, in its function; lines are 1-based, ``end`` is its last."""
+
+    path: str
+    qualname: str
+    line: int
+    end: int
+    indent: int
+    text: str
+    names: tuple[str, ...]
+    following: int
+    """The last line of the statement behind it, if that calls something and waits for nothing; else
+    0. A memory block that is kept alive a line later is kept alive all the same."""
+
+    @property
+    def place(self) -> str:
+        return f"{self.path}:{self.line} {self.qualname}: {' '.join(self.text.split())}"
+
+
+@dataclass(frozen=True)
+class Edit:
+    """What is done to a wait; ``breaks`` says whether it is lost by that."""
+
+    title: str
+    breaks: bool
+    make: Callable[[list[str], Wait, int], list[str] | None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one edit led to: the findings that were not there before, by rule and place."""
+
+    wait: Wait
+    edit: str
+    new: tuple[tuple[str, str, str, str], ...]  # rule, path, symbol, origin
+
+    @property
+    def told(self) -> bool:
+        """Whether a regression is reported in the function."""
+        return any(
+            (path, symbol) == (self.wait.path, self.wait.qualname) and origin == "regressed"
+            for _, path, symbol, origin in self.new
+        )
+
+    @property
+    def wrong(self) -> bool:
+        return not self.told if EDITS[self.edit].breaks else bool(self.new)
+
+
+def find(files: dict[str, bytes]) -> list[Wait]:
+    """Every such wait of the server's files, in the order of the files."""
+    found: list[Wait] = []
+    for path in sorted(files):
+        data = files[path]
+        if not path.startswith("sglang/srt/") or any(part in f"/{path}" for part in LEFT_OUT):
+            continue
+        if not any(f".{name}(".encode() in data for name in (*CALLS, "wait")):
+            continue
+        text = data.decode()
+        if "\r" not in text:
+            found += _within(ast.parse(text), path, text.split("\n"))
+    return found
+
+
+def _within(tree: ast.Module, path: str, lines: Sequence[str]) -> Iterator[Wait]:
+    pending: list[tuple[ast.AST, str, bool]] = [(tree, "", False)]
+    while pending:
+        node, prefix, inside = pending.pop()
+        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+            block = getattr(node, field, None)
+            if not isinstance(block, list):
+                continue
+            for number, child in enumerate(block):
+                if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                    # What is defined within a function is part of that.
+                    deeper = inside or not isinstance(child, ast.ClassDef)
+                    name = prefix if inside else f"{prefix}.{child.name}".lstrip(".")
+                    pending.append((child, name, deeper))
+                    continue
+                pending.append((child, prefix, inside))
+                if inside and isinstance(child, ast.Expr) and _waits(child.value):
+                    after = block[number + 1] if number + 1 < len(block) else None
+                    yield _wait(child, path, prefix, lines, after)
+
+
+def _waits(node: ast.expr) -> bool:
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+        return False
+    if node.func.attr in CALLS:
+        return True
+    last = getattr(node.func.value, "attr", getattr(node.func.value, "id", ""))
+    return (
+        node.func.attr == "wait"
+        and not node.args
+        and not node.keywords
+        and any(word in str(last).lower() for word in WORK)
+    )
+
+
+def _wait(
+    node: ast.Expr, path: str, qualname: str, lines: Sequence[str], after: ast.stmt | None
+) -> Wait:
+    end = node.end_lineno or node.lineno
+    names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+    return Wait(
+        path,
+        qualname,
+        node.lineno,
+        end,
+        node.col_offset,
+        "\n".join(lines[node.lineno - 1 : end]),
+        tuple(sorted(names)),
+        (after.end_lineno or 0) if after is not None and _ordered(node, after) else 0,
+    )
+
+
+def _ordered(wait: ast.Expr, after: ast.stmt) -> bool:
+    """Whether a statement may be work that the wait before it orders."""
+    if not isinstance(after, (ast.Expr, ast.Assign)) or _waits(after.value):
+        return False
+    call = wait.value
+    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+        if call.func.attr == "record_stream":
+            return False
+    return any(isinstance(node, ast.Call) for node in ast.walk(after))
+
+
+def _deleted(lines: list[str], wait: Wait, seed: int) -> list[str]:
+    return [*lines[: wait.line - 1], " " * wait.indent + "pass", *lines[wait.end :]]
+
+
+def _flagged(lines: list[str], wait: Wait, seed: int) -> list[str]:
+    flag = _FLAGS[seed % len(_FLAGS)]
+    test = f"self.{flag}" if "self" in wait.names else f"globals().get('{flag}')"
+    own = ["    " + line for line in lines[wait.line - 1 : wait.end]]
+    return [*lines[: wait.line - 1], " " * wait.indent + f"if {test}:", *own, *lines[wait.end :]]
+
+
+def _late(lines: list[str], wait: Wait, seed: int) -> list[str] | None:
+    if not wait.following:
+        return None
+    own, after = lines[wait.line - 1 : wait.end], lines[wait.end : wait.following]
+    return [*lines[: wait.line - 1], *after, *own, *lines[wait.following :]]
+
+
+def _helped(lines: list[str], wait: Wait, seed: int) -> list[str] | None:
+    known = {line.split()[1] for line in lines if line.startswith("import ")}
+    names = [name for name in wait.names if name not in known]
+    helper = f"{_HELPERS[seed % len(_HELPERS)]}_{seed}"
+    call = " " * wait.indent + f"{helper}({', '.join(names)})"
+    body = [line[wait.indent :] for line in lines[wait.line - 1 : wait.end]]
+    made = ["", "", f"def {helper}({', '.join(names)}):", *("    " + line for line in body), ""]
+    return [*lines[: wait.line - 1], call, *lines[wait.end :], *made]
+
+
+def _for_the_device(lines: list[str], wait: Wait, seed: int) -> list[str] | None:
+    if "import torch" not in lines or "record_stream" in wait.text:
+        return None
+    own = " " * wait.indent + "torch.cuda.synchronize()"
+    return None if own == wait.text else [*lines[: wait.line - 1], own, *lines[wait.end :]]
+
+
+EDITS = {
+    "deleted": Edit("deleted", True, _deleted),
+    "flag": Edit("under an unrelated flag", True, _flagged),
+    "late": Edit("behind the next statement", True, _late),
+    "helper": Edit("made by a new function", False, _helped),
+    "device": Edit("the whole device waited for", False, _for_the_device),
+}
+
+
+def edited(source: bytes, wait: Wait, edit: str, seed: int) -> bytes | None:
+    """The file with one wait edited; None where the edit does not fit or makes no Python."""
+    made = EDITS[edit].make(source.decode().split("\n"), wait, seed)
+    if made is None:
+        return None
+    text = "\n".join(made)
+    try:
+        ast.parse(text)
+    except SyntaxError:
+        return None
+    return text.encode()
+
+
+def reported(document: dict[str, Any]) -> set[tuple[str, str, str, str]]:
+    """The active findings that the defaults show: rule, path, symbol, origin."""
+    return {
+        (row["rule"], from_package(row["path"]), row["symbol"], row["origin"])
+        for row in document["findings"]
+        if row["confidence"] != "low" and row["disposition"] == "active"
+    }
+
+
+def run(
+    tree: Path, edits: Sequence[str], sample: int, seed: int, tell: Callable[[str], None]
+) -> list[Outcome]:
+    """Audits each edit of a sample of a release's waits against the release."""
+    files = read_tree(tree)
+    waits = find(files)
+    chosen = random.Random(seed).sample(waits, min(sample, len(waits)))
+    results: list[Outcome] = []
+    with tempfile.TemporaryDirectory() as scratch, Session() as session:
+        copy = Copy(tree, files, Path(scratch) / "tree")
+        before = reported(session.document(copy.folder, tree))
+        for number, wait in enumerate(chosen):
+            for edit in edits:
+                source = edited(files[wait.path], wait, edit, number)
+                if source is None:
+                    continue
+                copy.replace(wait.path, source)
+                new = reported(session.document(copy.folder, tree)) - before
+                results.append(Outcome(wait, edit, tuple(sorted(new))))
+                if results[-1].wrong:
+                    tell(_told(results[-1]))
+            copy.restore(wait.path)
+    return results
+
+
+def _told(done: Outcome) -> str:
+    head = "missed" if EDITS[done.edit].breaks else "false alarm"
+    lines = [f"{head:12} {done.edit}: {done.wait.place}"]
+    lines += [f"{'':13}  new: {' '.join(row)}" for row in done.new]
+    return "\n".join(lines)
+
+
+def table(results: Sequence[Outcome]) -> str:
+    """One line an edit: how many were tried, how many are reported."""
+    grouped: dict[str, list[Outcome]] = defaultdict(list)
+    for done in results:
+        grouped[done.edit].append(done)
+    rows = []
+    for edit, outcomes in grouped.items():
+        breaks = EDITS[edit].breaks
+        count = sum(done.told if breaks else bool(done.new) for done in outcomes)
+        share = f"{count} ({100 * count / len(outcomes):.0f} %)"
+        row = [share, "-"] if breaks else ["-", share]
+        rows.append([EDITS[edit].title, len(outcomes), *row])
+    return tabulate(rows, ["a wait is", "n", "reported as regressed", "false alarms"])
+
+
+def main() -> None:
+    """Prints what was missed and wrongly reported as it goes, then the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("releases", nargs="+", metavar="VERSION[=DIR]")
+    parser.add_argument("--edits", default=",".join(EDITS), help="of " + ", ".join(EDITS))
+    parser.add_argument("--sample", type=int, default=48, help="waits taken at random")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--dry-run", action="store_true", help="print the edits, audit nothing")
+    options = parser.parse_args()
+    edits = options.edits.split(",")
+    for version, tree in trees(options.releases).items():
+        print(version)
+        if options.dry_run:
+            _dry(tree, edits, options.sample, options.seed)
+            continue
+        results = run(
+            tree, edits, options.sample, options.seed, lambda text: print(text, flush=True)
+        )
+        print(f"\n{table(results)}\n")
+
+
+def _dry(tree: Path, edits: Sequence[str], sample: int, seed: int) -> None:
+    files = read_tree(tree)
+    waits = find(files)
+    print(f"{len(waits)} waits")
+    for number, wait in enumerate(random.Random(seed).sample(waits, min(sample, len(waits)))):
+        print(f"\n{wait.place}")
+        for edit in edits:
+            source = edited(files[wait.path], wait, edit, number)
+            if source is None:
+                print(f"{edit}: does not fit")
+                continue
+            old, new = (text.decode().splitlines(True) for text in (files[wait.path], source))
+            print(f"{edit}:", "".join(list(difflib.unified_diff(old, new, n=1))[2:]))
+
+
+if __name__ == "__main__":
+    main()
