@@ -116,7 +116,7 @@ def test_a_scale_is_optional() -> None:
 
 def finding(**changes: Any) -> dict[str, Any]:
     whole = {
-        "rule": "r",
+        "rule": "ungated-buffer-read",
         "category": "sync",
         "severity": "high",
         "confidence": "medium",
@@ -261,7 +261,7 @@ def test_a_line_of_a_script_is_upstreams_where_upstream_has_it(history: TinyRepo
 
 
 def test_the_truth_says_which_words_are_right() -> None:
-    entry = {"symbol": "Pool.get_row", "path": PATH, "rule": "r"}
+    entry = {"symbol": "Pool.get_row", "path": PATH, "rule": "ungated-buffer-read"}
     assert blame.told(entry, {"findings": []}) == "none"
     assert blame.told(entry, {"findings": [finding()]}) == "regressed"
     assert blame.told(entry, {"findings": [finding(since_base="v1")]}) == "since-base"
