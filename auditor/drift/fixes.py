@@ -177,15 +177,7 @@ def touches(ground: Ground, findings: Sequence[Finding]) -> Touches:
             ended.setdefault(finding.hit.where.symbol, []).append(finding.fingerprint)
     wanted = set(ground.changed) | {symbol.path for symbol in ended}
     by_name = _distinct_names(ground)
-    package = ground.fork.snapshot.report_path("sglang/")
-    by_file: dict[str, list[tuple[Edit, FileEdit]]] = {}
-    of_package: set[str] = set()
-    for edit in ground.theirs:
-        for file in edit.files:
-            path = file.path or file.old_path
-            if path.endswith(".py") and path.startswith(package) and counts(path):
-                of_package.add(edit.sha)
-                by_file.setdefault(ground.at_base(edit.sha, path), []).append((edit, file))
+    of_package, by_file = _edits_of_package(ground)
     shared: dict[str, set[Symbol]] = {}
     near: set[str] = set()
     frequency: Counter[Symbol] = Counter()
@@ -208,25 +200,50 @@ def touches(ground: Ground, findings: Sequence[Finding]) -> Touches:
                 shared.setdefault(edit.sha, set()).update(mine)
     for sha, found in endings.items():
         shared.setdefault(sha, set()).update(finding.hit.where.symbol for finding in found)
-    candidates = []
-    for sha, symbols in shared.items():
-        ending = endings.get(sha, [])
-        of_findings = {print_ for symbol in symbols for print_ in ended.get(symbol, ())}
-        of_findings.update(finding.fingerprint for finding in ending)
-        rank = sum(1 / max(frequency[symbol], 1) for symbol in symbols)
-        rank += 10 * len(of_findings) + (5 if _REPAIRS.search(rows_of[sha].subject) else 0)
-        candidates.append(
-            Touched(
-                rows_of[sha],
-                tuple(sorted(symbols)),
-                tuple(sorted(of_findings)),
-                tuple(sorted(ending, key=lambda finding: finding.fingerprint)),
-                rank,
-            )
-        )
+    candidates = [
+        _candidate(rows_of[sha], symbols, endings.get(sha, []), ended, frequency)
+        for sha, symbols in shared.items()
+    ]
     order = {edit.sha: number for number, edit in enumerate(ground.theirs)}
     candidates.sort(key=lambda one: (-one.rank, order[one.edit.sha]))
     return Touches(candidates, len(of_package), len(near - shared.keys()), frequency)
+
+
+def _edits_of_package(
+    ground: Ground,
+) -> tuple[set[str], dict[str, list[tuple[Edit, FileEdit]]]]:
+    """The commits that edit Python files of the package; their edits by the file at the base."""
+    package = ground.fork.snapshot.report_path("sglang/")
+    of_package: set[str] = set()
+    by_file: dict[str, list[tuple[Edit, FileEdit]]] = {}
+    for edit in ground.theirs:
+        for file in edit.files:
+            path = file.path or file.old_path
+            if path.endswith(".py") and path.startswith(package) and counts(path):
+                of_package.add(edit.sha)
+                by_file.setdefault(ground.at_base(edit.sha, path), []).append((edit, file))
+    return of_package, by_file
+
+
+def _candidate(
+    edit: Edit,
+    symbols: set[Symbol],
+    ending: Sequence[Finding],
+    ended: Mapping[Symbol, Sequence[str]],
+    frequency: Counter[Symbol],
+) -> Touched:
+    """A commit with the findings that it ends, surely or maybe; those rank first."""
+    of_findings = {print_ for symbol in symbols for print_ in ended.get(symbol, ())}
+    of_findings.update(finding.fingerprint for finding in ending)
+    rank = sum(1 / max(frequency[symbol], 1) for symbol in symbols)
+    rank += 10 * len(of_findings) + (5 if _REPAIRS.search(edit.subject) else 0)
+    return Touched(
+        edit,
+        tuple(sorted(symbols)),
+        tuple(sorted(of_findings)),
+        tuple(sorted(ending, key=lambda finding: finding.fingerprint)),
+        rank,
+    )
 
 
 def _distinct_names(ground: Ground) -> dict[str, str]:
