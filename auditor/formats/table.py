@@ -530,6 +530,7 @@ def _fitting(rows: Sequence[Sequence[str]], room: int) -> list[int]:
     """
     widths = [max(map(columns_of, column)) for column in zip(*rows, strict=True)]
     room -= 2 * (len(widths) - 1)
+    widths = [min(width, room) for width in widths]
     while sum(widths) > room:
         widths[widths.index(max(widths))] -= 1
     return widths

@@ -130,8 +130,8 @@ def width_of(character: str) -> int:
 
 def head_of(text: str, most: int) -> str:
     """The longest beginning of a text without colour that takes ``most`` columns or less."""
-    if columns_of(text) <= most:
-        return text
+    if text.isascii() and "\x1b" not in text:
+        return text[: max(0, most)]
     end, room = 0, most
     for character in text:
         room -= width_of(character)
@@ -155,14 +155,15 @@ def fold(text: str, most: int) -> list[str]:
     Joined, the pieces are the text.
     """
     pieces = []
-    while columns_of(text) > most:
-        piece = head_of(text, most) or text[:1]
+    start = 0
+    # Never looked at beyond a few lines: a name of a hostile tree may be as long as its file.
+    while len(text) - start > (span := 4 * most) or columns_of(text[start:]) > most:
+        piece = head_of(text[start : start + span], most) or text[start : start + 1]
         ends = [piece.rfind(" ") + 1, max(map(piece.rfind, "./_:")) + 1]
         end = next((end for end in ends if end > len(piece) // 3), len(piece))
-        piece = piece[:end]
-        pieces.append(piece)
-        text = text[len(piece) :]
-    return [*pieces, text]
+        pieces.append(piece[:end])
+        start += end
+    return [*pieces, text[start:]]
 
 
 def short_path(path: str, most: int) -> str:

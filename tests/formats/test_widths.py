@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wcwidth import wcswidth
 
+from auditor.formats import text
 from auditor.formats.table import render
 from auditor.formats.text import (
     Paint,
@@ -103,6 +105,24 @@ def test_a_name_is_folded_behind_a_sign_that_is_near() -> None:
     assert fold("a.bcdefghijklmnop", 10) == ["a.bcdefghi", "jklmnop"]
     assert fold("settings of sglang.launch_server", 26) == ["settings of ", "sglang.launch_server"]
     assert fold(WIDE * 2, 7) == ["漢字仮", "名漢字", "仮名"]
+
+
+@pytest.mark.parametrize("name", ["a_b." * 2000, WIDE * 2000, "e\u0301" * 4000, "\u0301" * 9000])
+def test_a_name_as_long_as_its_file_is_looked_at_once(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hostile tree names its classes as it likes; folding must not read the rest at each step."""
+    looked: list[int] = []
+    for function in ("head_of", "columns_of"):
+        original = getattr(text, function)
+
+        def counted(given: str, *most: int, original: Callable[..., object] = original) -> object:
+            looked.append(len(given))
+            return original(given, *most)
+
+        monkeypatch.setattr(text, function, counted)
+    assert "".join(fold(name, 30)) == name
+    assert sum(looked) < 40 * len(name)
 
 
 def test_a_path_is_shortened_by_columns() -> None:
