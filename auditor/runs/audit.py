@@ -21,9 +21,7 @@ from auditor.repo import changes as changes_of
 from auditor.repo.closest import Releases
 from auditor.repo.scripts import Scripts, surroundings
 from auditor.repo.since import Since
-from auditor.repo.snapshot import (
-    Snapshot,
-)
+from auditor.repo.snapshot import Snapshot
 from auditor.rulebook import Rulebook
 from auditor.runs import acceptance, excerpts
 from auditor.runs.judging import Workings, judged

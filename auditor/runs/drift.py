@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from auditor.model import (
-    Report,
-)
+from auditor.model import Report
 from auditor.repo import changes as changes_of
 from auditor.repo import history as history_of
 from auditor.repo.snapshot import (

@@ -22,9 +22,7 @@ from auditor.model import (
     Skipped,
     Symbol,
 )
-from auditor.repo.snapshot import (
-    Snapshot,
-)
+from auditor.repo.snapshot import Snapshot
 from auditor.rulebook import CheckName, Rule, Rulebook
 from auditor.runs.newcallers import pointed
 from auditor.runs.opening import skipped_of

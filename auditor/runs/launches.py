@@ -19,9 +19,7 @@ from auditor.model import (
     Symbol,
 )
 from auditor.repo.scripts import Scripts, Surroundings
-from auditor.repo.snapshot import (
-    Snapshot,
-)
+from auditor.repo.snapshot import Snapshot
 from auditor.rulebook import Rule
 from auditor.runs import acceptance
 from auditor.triage.suppress import CHECK as SUPPRESSIONS

@@ -7,9 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from auditor.errors import UsageProblem
-from auditor.model import (
-    Skipped,
-)
+from auditor.model import Skipped
 from auditor.repo import history as history_of
 from auditor.repo.closest import Releases
 from auditor.repo.scripts import Scripts

@@ -30,11 +30,8 @@ class Names(ABC):
     """Follows code for one question: names, classes and objects; the rest stands on top of it."""
 
     steps: int = 0
-
     depth: int = 0
-
     calls: int = 0
-
     # Class attributes whose changes are followed, from wherever they are made.
     cells: dict[tuple[ClassValue, str], object] = field(default_factory=dict)
 
