@@ -50,7 +50,7 @@ class FactStore:
         self._database: sqlite3.Connection | None = None
         self._decoder = msgspec.msgpack.Decoder(ModuleFacts)
         self._recent: dict[bytes, ModuleFacts | str] = {}
-        self._versions: dict[str, ModuleFacts] = {}
+        self._versions: dict[str, ModuleFacts] = {}  # of each path the one that was seen last
         self._fresh: dict[bytes, bytes] = {}
         if folder is not None:
             self._open(folder / f"facts-{_FORMAT}-{extract.VERSION}.sqlite")
@@ -100,7 +100,7 @@ class FactStore:
         return found, failed
 
     def known(self, sources: Mapping[str, bytes]) -> set[str]:
-        """The paths of the files whose facts are kept."""
+        """The paths of the files whose facts are kept; other versions are read beside these."""
         keys = {path: _key(data, package_name(path)) for path, data in sources.items()}
         self._recall(keys.values())
         found = {path: self._recent[key] for path, key in keys.items() if key in self._recent}

@@ -158,3 +158,26 @@ def test_a_store_reads_a_version_beside_the_one_before(monkeypatch: pytest.Monke
     assert second.classes == first.classes == third.classes
     assert ["self.x" in text for text in seen] == [True, False, True]
     assert second == extract.extract(newer, "p")
+
+
+def test_a_version_of_an_earlier_run_spares_as_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It need not be asked for by itself: that its facts are kept is enough."""
+    before, newer = FILE.encode(), FILE.replace("by=1", "by=2").encode()
+    store = FactStore(tmp_path)
+    store.facts({"p/a.py": before})
+    store.close()
+    seen: list[str] = []
+    original = extract._parsed
+
+    def parsed(text: str) -> ast.Module:
+        seen.append(text)
+        return original(text)
+
+    monkeypatch.setattr(extract, "_parsed", parsed)
+    store = FactStore(tmp_path)
+    assert store.known({"p/a.py": before, "p/b.py": newer}) == {"p/a.py"}
+    store.facts({"p/a.py": newer})
+    store.close()
+    assert ["self.x" in text for text in seen] == [False]
