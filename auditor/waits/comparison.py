@@ -1,0 +1,154 @@
+"""Two trees, and the waits that the functions of one make and those of the other do not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass
+
+from auditor.source.statements import words
+from auditor.waits.calls import Calls
+from auditor.waits.changed import Pair, Pieces, pairs
+from auditor.waits.lines import body_of
+from auditor.waits.losses import Loss, Shape, losses
+from auditor.waits.moves import Moves
+from auditor.waits.sites import Site
+from auditor.waits.waiters import VERBS, Waiters
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A wait of the earlier version of a function that the later one no longer makes as it did.
+
+    ``path`` and ``line`` are where it is missed in the later tree, ``earlier`` and ``was`` where it
+    stands in the earlier one. ``now`` is the line on which it stands in the later version, 0 where
+    it does not; ``about`` the line of the later version that it is held against, 0 where there is
+    none.
+    """
+
+    shape: Shape
+    path: str
+    qualname: str
+    line: int
+    earlier: str
+    was: int
+    site: Site
+    alone: bool
+    now: int
+    about: int
+    why: str
+
+
+class Comparison:
+    """The files of two trees; contents that are equal are one object in both.
+
+    ``unread`` grows by why a function could not be compared, by the path of its file.
+    """
+
+    def __init__(
+        self, before: Mapping[str, bytes], after: Mapping[str, bytes], calls: Calls
+    ) -> None:
+        self._calls = calls
+        self._before = Pieces(before)
+        self._after = Pieces(after)
+        self._waiters = Waiters(calls, before)
+        self._still = Waiters(calls, after, self._waiters)
+        self._changed = list(_changed(before, after))
+        new = [("", path) for path in sorted(after.keys() - before.keys())]
+        files = [*self._changed, *new]
+        self._moves = Moves(self._before, self._after, files, self._still)
+
+    @property
+    def unread(self) -> dict[str, str]:
+        """Why functions of a file of the later tree could not be read, by path."""
+        return self._after.unread
+
+    def missing(self, only: Container[str] | None = None) -> Iterator[Missing]:
+        """What the later tree lost, in the order of the files; ``only`` in some of its files."""
+        for path, other in self._changed:
+            if only is not None and other not in only:
+                continue
+            telling = self._telling(path, other)
+            if telling is None:
+                continue
+            for pair in pairs(self._before, self._after, path, other, telling):
+                for loss in self._losses(pair):
+                    yield _placed(pair, loss)
+
+    def _losses(self, pair: Pair) -> Iterator[Loss]:
+        before = body_of(pair.before.facts, self._waiters)
+        after = body_of(pair.after.facts, self._waiters)
+        if pair.before.facts.decorators != pair.after.facts.decorators:
+            return  # what a new decorator does is not followed
+        names = _Named(self._before.sources[pair.before.path])
+        for loss in losses(before, after, names):
+            name = loss.site.name
+            if loss.site.kind == "call" and loss.shape == "lost" and name not in self._still.names:
+                continue  # there is nothing of that name to call any more
+            if loss.site.kind == "keyed" and not any(line.works for line in after.lines):
+                continue  # who reads behind a gate that this only waits on is judged by itself
+            if loss.shape in ("lost", "lock", "weakened"):
+                called = name if loss.site.kind == "call" else ""
+                if self._moves.explains(pair, before, after, called):
+                    continue
+            yield loss
+
+    def _telling(self, path: str, other: str) -> re.Pattern[bytes] | None:
+        """What the functions of a file that matter hold; None where none do."""
+        before, after = self._before.sources[path], self._after.sources[other]
+        direct = any(word in before for word in self._calls.literals)
+        direct = direct and self._calls.direct.search(before) is not None
+        if not direct and not any(before.count(verb) > after.count(verb) for verb in VERBS):
+            return None
+        named = words(before)
+        called = [name for name in self._waiters.names if name.encode() in named]
+        if not called:
+            return self._calls.direct if direct else None
+        calls = b"|".join(re.escape(name.encode()) for name in sorted(called))
+        return re.compile(self._calls.direct.pattern + rb"|\b(?:" + calls + rb")\s*\(")
+
+
+def _changed(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
+    """The files that differ, each with its path in the later tree."""
+    came: dict[str, list[str]] = {}
+    for path in after.keys() - before.keys():
+        came.setdefault(path.rpartition("/")[2], []).append(path)
+    for path, data in sorted(before.items()):
+        if path in after:
+            if after[path] is not data:
+                yield path, path
+        else:
+            moved = came.get(path.rpartition("/")[2], [])
+            if len(moved) == 1 and after[moved[0]] is not data:
+                yield path, moved[0]
+
+
+def _placed(pair: Pair, loss: Loss) -> Missing:
+    before, after = pair.before, pair.after
+    return Missing(
+        loss.shape,
+        after.path,
+        after.qualname,
+        after.line_of(loss.near),
+        before.path,
+        before.line_of(loss.site.line),
+        loss.site,
+        loss.alone,
+        0 if loss.now is None else after.line_of(loss.now.line),
+        after.line_of(loss.about) if loss.about else 0,
+        loss.why,
+    )
+
+
+class _Named:
+    """The objects that a file names."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def known(self, said: str) -> bool:
+        """Whether the last two names of an access stand somewhere: ``b.c`` of ``a.b.c``."""
+        access = re.split(r"[(\[]", said)[0]
+        last = re.findall(r"(?:\w+\.)?\w+$", access)
+        named = re.compile(rb"\b%b\b" % re.escape(last[0].encode())) if last else None
+        return named is None or named.search(self._data) is not None

@@ -1,0 +1,256 @@
+"""A function as a row of lines, each with the tests, loops and blocks around it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from auditor.source import facts as f
+from auditor.waits.sites import Known, Site, lock_of, site_of
+from auditor.waits.text import Aliases, aliases_of, last_name, names_in, text_of
+
+Block = Literal["if", "else", "loop", "try", "handler", "with", "def"]
+
+_QUIET = """
+len isinstance getattr hasattr print range enumerate zip int str min max bool list tuple dict set
+float any all sum sorted reversed repr type id super format debug info warning error exception
+log append extend add update remove discard pop popleft clear get keys items values
+time perf_counter monotonic is_available current_stream get_current_stream default_stream
+"""
+_TELLS_NOTHING = frozenset(_QUIET.split())
+"""Calls that no other thread, stream or rank can notice, or that say nothing of it."""
+
+
+_OPPOSITES = {"is not": "is", "!=": "=="}
+"""Comparisons that say the same as the opposite of another."""
+
+
+@dataclass(frozen=True)
+class Around:
+    """A block around a line: ``text`` is its test, source or context, ``number`` its statement.
+
+    ``asks`` are what all has to hold for a branch to be taken, each with whether it must, and the
+    names in it. ``names`` are those of the text; ``leaves`` says of handlers that all of them leave
+    again.
+    """
+
+    block: Block
+    text: str
+    number: int
+    names: frozenset[str] = frozenset()
+    leaves: bool = False
+    asks: tuple[tuple[str, bool, frozenset[str]], ...] = ()
+
+
+@dataclass(frozen=True)
+class Line:
+    """A statement, or the head of one that holds others.
+
+    ``works`` says that it calls something, or reads elements; ``leaves`` is how it leaves the
+    straight line, if it does; ``number`` is that of the statement.
+    """
+
+    text: str
+    line: int
+    around: tuple[Around, ...]
+    sites: tuple[Site, ...]
+    names: frozenset[str]
+    calls: tuple[str, ...]
+    works: bool
+    leaves: str = ""
+    test: bool = False
+    number: int = 0
+
+    @property
+    def waits_only(self) -> bool:
+        """Whether there is nothing in it but a wait."""
+        return bool(self.sites) and len(self.calls) <= len(self.sites)
+
+
+@dataclass
+class Body:
+    """The lines of a function, in source order."""
+
+    lines: list[Line] = field(default_factory=list)
+
+    @property
+    def sites(self) -> Iterator[tuple[int, Site]]:
+        """Every wait with the number of its line."""
+        for number, line in enumerate(self.lines):
+            for site in line.sites:
+                yield number, site
+
+    def wrapped(self, number: int) -> set[int]:
+        """A line, and the heads of the blocks that hold nothing else."""
+        found = {number}
+        for depth, around in reversed(list(enumerate(self.lines[number].around))):
+            inner = slice(depth, depth + 1)
+            held = [n for n, one in enumerate(self.lines) if one.around[inner] == (around,)]
+            if not found.issuperset(held) or not held[0]:
+                break
+            found.add(held[0] - 1)
+        return found
+
+    def names(self, without: Collection[int] = ()) -> set[str]:
+        """All names but those of some lines."""
+        found: set[str] = set()
+        for number, line in enumerate(self.lines):
+            if number not in without:
+                found |= line.names
+        return found
+
+
+def body_of(function: f.FunctionFacts, waiters: Known) -> Body:
+    """The lines of a function, those of the functions in it too."""
+    reader = _Reader(aliases_of(function), waiters)
+    reader.block(function.body, ())
+    return reader.body
+
+
+class _Reader:
+    def __init__(self, aliases: Aliases, waiters: Known) -> None:
+        self.aliases = aliases
+        self.waiters = waiters
+        self.body = Body()
+        self.number = 0
+
+    def block(self, body: tuple[f.Stmt, ...], around: tuple[Around, ...]) -> None:
+        for stmt in body:
+            self.number += 1
+            self.stmt(stmt, around)
+
+    def stmt(self, stmt: f.Stmt, around: tuple[Around, ...]) -> None:
+        match stmt:
+            case f.If():
+                self.line(stmt, f"if {self.said(stmt.test)}", around, test=True)
+                yes, no = self.around("if", stmt.test), self.around("else", stmt.test)
+                self.block(stmt.body, (*around, yes))
+                self.block(stmt.orelse, (*around, no))
+            case f.Loop():
+                head = self.said(stmt.source)
+                target = "" if stmt.target is None else f"{self.said(stmt.target)} in "
+                self.line(stmt, f"loop {target}{head}", around)
+                self.block(stmt.body, (*around, self.around("loop", stmt.source)))
+                self.block(stmt.orelse, around)
+            case f.Try():
+                number = self.number
+                leaves = all(h and _leaves(h) for h in stmt.handlers)
+                self.block(stmt.body, (*around, Around("try", "", number, leaves=leaves)))
+                for handler in stmt.handlers:
+                    self.block(handler, (*around, Around("handler", "", number)))
+                self.block(stmt.orelse, around)
+                self.block(stmt.final, around)
+            case f.With():
+                text = ", ".join(self.said(context) for context, _ in stmt.items)
+                locks = [lock_of(context, self.aliases) for context, _ in stmt.items]
+                self.line(stmt, f"with {text}", around, tuple(s for s in locks if s is not None))
+                inner = [self.around("with", context) for context, _ in stmt.items]
+                self.block(stmt.body, (*around, *inner))
+            case f.Define():
+                name = stmt.function.name
+                inside = Around("def", name, self.number, frozenset((name,)))
+                first = stmt.function.line
+                self.body.lines.append(
+                    Line(f"def {name}", first, around, (), frozenset(), (), works=False)
+                )
+                self.block(stmt.function.body, (*around, inside))
+            case f.Import():
+                pass
+            case f.Exit():
+                value = "" if stmt.value is None else f" {self.said(stmt.value)}"
+                self.line(stmt, f"{stmt.kind}{value}", around, leaves=stmt.kind)
+            case f.Assign():
+                targets = " = ".join(self.said(t) for t in stmt.targets)
+                value = "" if stmt.value is None else self.said(stmt.value)
+                self.line(stmt, f"{targets} = {value}", around)
+            case f.Augment():
+                text = f"{self.said(stmt.target)} op= {self.said(stmt.value)}"
+                self.line(stmt, text, around)
+            case f.Do():
+                self.line(stmt, self.said(stmt.value), around)
+
+    def line(
+        self,
+        stmt: f.If | f.Loop | f.With | f.Exit | f.Assign | f.Augment | f.Do,
+        text: str,
+        around: tuple[Around, ...],
+        locks: tuple[Site, ...] = (),
+        leaves: str = "",
+        test: bool = False,
+    ) -> None:
+        sites: list[Site] = list(locks)
+        names: set[str] = set()
+        calls: list[str] = []
+        works = False
+        for top in f.expressions(stmt):
+            pending: list[tuple[f.Expr, bool]] = [(top, False)]
+            while pending:
+                node, deferred = pending.pop()
+                kind = type(node)
+                if kind is f.Name:
+                    names.add(node.id)  # type: ignore[union-attr]
+                    continue
+                if isinstance(node, f.Attr):
+                    names.add(node.name)
+                elif isinstance(node, f.Call):
+                    called = last_name(node.func)
+                    calls.append(called)
+                    works |= called not in _TELLS_NOTHING
+                    site = site_of(node, called, self.aliases, self.waiters, deferred)
+                    if site is not None:
+                        sites.append(site)
+                elif kind is f.Sub:
+                    works = True
+                deferred |= kind is f.Lambda
+                pending += [(child, deferred) for child in f.children(node)]
+        # What the aliases stand for is named too.
+        for name in names & self.aliases.keys():
+            names |= names_in(self.aliases[name])
+        if sites and len(calls) <= len(sites):
+            works = False
+        self.body.lines.append(
+            Line(
+                text,
+                stmt.line,
+                around,
+                tuple(sorted(sites, key=lambda s: (s.line, s.column))),
+                frozenset(names),
+                tuple(calls),
+                works,
+                leaves,
+                test,
+                self.number,
+            )
+        )
+
+    def around(self, block: Block, expr: f.Expr) -> Around:
+        names = names_in(expr)
+        names |= {n for name in names & self.aliases.keys() for n in names_in(self.aliases[name])}
+        asks = tuple(self.asks(expr, block == "if")) if block in ("if", "else") else ()
+        text = text_of(expr, self.aliases)
+        return Around(block, text, self.number, frozenset(names), asks=asks)
+
+    def asks(self, test: f.Expr, holds: bool) -> Iterator[tuple[str, bool, frozenset[str]]]:
+        """What must hold for a test to come out so; one that may for several reasons is one."""
+        if isinstance(test, f.Group):
+            if test.op == "not":
+                yield from self.asks(test.parts[0], not holds)
+                return
+            if test.op == ("and" if holds else "or"):
+                for part in test.parts:
+                    yield from self.asks(part, holds)
+                return
+            if test.op in _OPPOSITES:
+                test, holds = f.Group(_OPPOSITES[test.op], test.parts), not holds
+        names = names_in(test)
+        for name in names & self.aliases.keys():
+            names |= names_in(self.aliases[name])
+        yield text_of(test, self.aliases), holds, frozenset(names)
+
+    def said(self, expr: f.Expr) -> str:
+        return text_of(expr, {})
+
+
+def _leaves(body: tuple[f.Stmt, ...]) -> bool:
+    return isinstance(body[-1], f.Exit)

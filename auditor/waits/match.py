@@ -1,0 +1,108 @@
+"""Which line, and which wait, of one version of a function is which of the other's."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+from auditor.waits.lines import Body, Line
+from auditor.waits.sites import Site
+
+_LONGEST = 4000
+"""Lines; aligning takes their square in the worst case."""
+
+Numbered = tuple[int, Site]
+"""A wait, and the number of its line."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """Two versions of a function, aligned.
+
+    ``lines`` are lines before → after of the same text, moved ones too. ``kept`` are pairs of waits
+    that are the same, ``lost`` and ``new`` those of one version only.
+    """
+
+    before: Body
+    after: Body
+    lines: dict[int, int]
+    kept: tuple[tuple[Numbered, Numbered], ...]
+    lost: tuple[Numbered, ...]
+    new: tuple[Numbered, ...]
+
+    def repeated(self) -> set[str]:
+        """The texts of lines that one of the versions has more than once."""
+        sides = (Counter(line.text for line in body.lines) for body in (self.before, self.after))
+        return {text for counts in sides for text, count in counts.items() if count > 1}
+
+    def quiet_but(self, old: set[int], added: set[int]) -> bool:
+        """Whether nothing differs but the lines named, and ones that do nothing."""
+        gone = set(range(len(self.before.lines))) - self.lines.keys() - old
+        come = set(range(len(self.after.lines))) - set(self.lines.values()) - added
+        return not any(_says(self.before.lines[n]) for n in gone) and not any(
+            _says(self.after.lines[n]) for n in come
+        )
+
+
+def match(before: Body, after: Body) -> Match | None:
+    """Align two versions; None where they are too long for it."""
+    old, new = [_shown(x) for x in before.lines], [_shown(x) for x in after.lines]
+    if max(len(old), len(new)) > _LONGEST:
+        return None
+    lines = _aligned(old, new)
+    kept: list[tuple[Numbered, Numbered]] = []
+    for number, other in lines.items():
+        mine, theirs = before.lines[number].sites, after.lines[other].sites
+        kept += [((number, a), (other, b)) for a, b in zip(mine, theirs, strict=False)]
+    lost = _rest(before, {pair[0] for pair in kept})
+    come = _rest(after, {pair[1] for pair in kept})
+    for by_key in (True, False):
+        waiting: dict[object, deque[Numbered]] = defaultdict(deque)
+        for found in come:
+            waiting[_key(found[1], by_key)].append(found)
+        for found in lost:
+            others = waiting[_key(found[1], by_key)]
+            if others:
+                kept.append((found, others.popleft()))
+        lost = _rest(before, {pair[0] for pair in kept})
+        come = _rest(after, {pair[1] for pair in kept})
+    return Match(before, after, lines, tuple(kept), tuple(lost), tuple(come))
+
+
+def _key(site: Site, by_key: bool) -> object:
+    """What a wait is told by: its object with aliases written out, or as it is said."""
+    return site.key if by_key else (site.kind, site.said, site.deferred)
+
+
+def _rest(body: Body, taken: set[Numbered]) -> list[Numbered]:
+    return [found for found in body.sites if found not in taken]
+
+
+def _shown(line: Line) -> str:
+    return line.text
+
+
+def _aligned(old: list[str], new: list[str]) -> dict[int, int]:
+    """Lines in their order first, then those that moved, each with one of the same text."""
+    lines: dict[int, int] = {}
+    for a, b, size in SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks():
+        lines.update(zip(range(a, a + size), range(b, b + size), strict=True))
+    taken = set(lines.values())
+    free: dict[str, deque[int]] = defaultdict(deque)
+    for number, text in enumerate(new):
+        if number not in taken:
+            free[text].append(number)
+    for number, text in enumerate(old):
+        if number not in lines and free[text]:
+            lines[number] = free[text].popleft()
+    return lines
+
+
+def _says(line: Line) -> bool:
+    return line.works or bool(line.sites) or line.test or bool(line.leaves)
+
+
+def counted(body: Body) -> Counter[str]:
+    """How often a version calls each name."""
+    return Counter(name for line in body.lines for name in line.calls)

@@ -1,0 +1,108 @@
+"""Where a wait may have gone: into what a function calls now, or into what calls it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from functools import cached_property
+
+from auditor.source.statements import Piece
+from auditor.waits.calls import JOINS, KEEPS, TAKES, says_wait
+from auditor.waits.changed import Pair, Pieces, differing
+from auditor.waits.lines import Body
+from auditor.waits.match import counted
+from auditor.waits.waiters import Waiters
+
+PRIMITIVE = frozenset((JOINS, KEEPS, TAKES))
+
+
+class Moves:
+    """Which functions wait more often than they did, by name: a wait may have moved there.
+
+    Names are all that is asked for: a wait that is told to have moved and did not is a missed
+    alarm, one that is told to be lost and was moved is a false one.
+    """
+
+    def __init__(
+        self, before: Pieces, after: Pieces, changed: Iterable[tuple[str, str]], waiters: Waiters
+    ) -> None:
+        """``changed`` are the files that differ: their paths before (empty: new) and after."""
+        self._before = before
+        self._after = after
+        self._changed = changed
+        self._waiters = waiters
+        self._calls_that_wait = waiters.calls
+
+    def explains(self, pair: Pair, before: Body, after: Body, waiter: str) -> bool:
+        """Whether a function calls what waits in the place of a wait, or is called by what does.
+
+        That is something it did not call so often before, or that did not wait so often.
+        ``waiter`` is the name of the function that was called for the wait; empty for none.
+        """
+        name = pair.before.facts.name
+        earlier = counted(before)
+        for called, count in counted(after).items():
+            if called == name or called in PRIMITIVE or called in self._calls_that_wait.kinds:
+                continue  # a wait of the function itself
+            if self._gained[called] > 0:
+                return True
+            if count <= earlier[called]:
+                continue
+            if says_wait(called) or called in self._waiters.names:
+                return True
+            if waiter and self._calls(pair, called, waiter):
+                return True
+        call = re.compile(rb"\b" + re.escape(name.encode()) + rb"\s*\(")
+        return any(waiting != name and call.search(text) for waiting, text in self._texts)
+
+    def _calls(self, pair: Pair, name: str, waiter: str) -> bool:
+        """Whether a new function of the file calls what was called for the wait."""
+        _, come = differing(self._before, self._after, pair.before.path, pair.after.path)
+        defined = re.compile(rb"\bdef[ \t]+" + re.escape(name.encode()) + rb"\b")
+        call = re.compile(rb"\b" + re.escape(waiter.encode()) + rb"[ \t]*\(")
+        return any(defined.search(p.text) and call.search(p.text) for p in come)
+
+    @cached_property
+    def _gained(self) -> Counter[str]:
+        """By how much the functions of a name wait more often in the later tree."""
+        found: Counter[str] = Counter()
+        for gone, come in self._waiting:
+            for piece in come:
+                found.update(self._counts(piece.text))
+            for piece in gone:
+                found.subtract(self._counts(piece.text))
+        return found
+
+    @cached_property
+    def _texts(self) -> list[tuple[str, bytes]]:
+        """The functions of the later tree that wait more often, with the text around them."""
+        return [
+            (name, piece.text)
+            for _, come in self._waiting
+            for piece in come
+            for name in self._counts(piece.text)
+            if self._gained[name] > 0
+        ]
+
+    @cached_property
+    def _waiting(self) -> list[tuple[list[Piece], list[Piece]]]:
+        """What differs in files that wait now."""
+        return [
+            differing(self._before, self._after, path, other)
+            for path, other in self._changed
+            if any(word in self._after.sources[other] for word in self._calls_that_wait.literals)
+        ]
+
+    def _counts(self, text: bytes) -> Counter[str]:
+        """How often each function in a text waits."""
+        found: Counter[str] = Counter()
+        if not any(word in text for word in self._calls_that_wait.literals):
+            return found
+        name = ""
+        for match in self._calls_that_wait.counted.finditer(text):
+            if match[1]:
+                name = match[1].decode()
+            elif name:
+                found[name] += 1
+        return found
