@@ -81,7 +81,8 @@ class Hit(msgspec.Struct, frozen=True):
 
     ``anchor`` is the text that, with the qualified name, identifies the defect across edits (a
     buffer, a parameter; never a line). ``cause`` names the root that several hits share.
-    ``rewrite`` is given where a script only has to say something otherwise.
+    ``rewrite`` is given where a script only has to say something otherwise. ``about`` is the gate,
+    or what is waited for, by its last name: of two checks that miss one wait one speaks.
     """
 
     where: Location
@@ -94,6 +95,7 @@ class Hit(msgspec.Struct, frozen=True):
     fix: str
     cause: str
     rewrite: Rewrite | None = None
+    about: str = ""
 
 
 class Repair(msgspec.Struct, frozen=True):

@@ -71,6 +71,7 @@ def _hit(gap: Gap) -> Hit:
         gap.reach_reason,
         _fix(gap),
         gap.cause,
+        about=_short(gap.gate),
     )
 
 

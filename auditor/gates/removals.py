@@ -1,4 +1,7 @@
-"""Waits that another side's version of a function makes and this one's no longer does."""
+"""Waits on a gate that another side's version of a reader makes and this one's no longer does.
+
+Waits of every other kind are held against each other in ``waits``.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from auditor.gates.events import EVERYTHING
 from auditor.gates.gaps import Gap, Sibling
 from auditor.gates.readings import Readings, key_parameters, reads_elements
 from auditor.gates.values import ELEMENT, Path, Read, Wait
-from auditor.model import Confidence, Side
+from auditor.model import Side
 from auditor.source import facts as f
 from auditor.source.names import Function
 
@@ -40,9 +43,12 @@ def removed_waits(
                 continue
             lost = _lost(other, before, readings, after)
             lost = [w for w in lost if not _moved(w, after, readings, functions, other, theirs)]
-            if lost and _still_reads(readings, after, other, before):
+            if not lost or not _still_reads(readings, after, other, before):
+                continue
+            first = _first_read(readings, after)
+            if first is not None and _on_its_gate(lost[0], first, other.is_gate(lost[0].token)):
                 explained.add((after.path, name))
-                yield _gap(lost[0], before, other_side, after, readings, other)
+                yield _gap(lost[0], before, other_side, after, first)
 
 
 def _may_wait(function: Function, telling: frozenset[str]) -> bool:
@@ -143,15 +149,16 @@ def _direct(readings: Readings, function: Function, name: str) -> bool:
     )
 
 
-def _gap(
-    wait: Wait, before: Function, side: Side, after: Function, readings: Readings, other: Readings
-) -> Gap:
-    facts = after.facts
+def _first_read(readings: Readings, after: Function) -> Read | None:
     reads = [r for r in readings.summary(after, after.owner).reads if reads_elements(r)]
-    first = min(reads, key=lambda r: (r.line, r.column), default=None)
+    return min(reads, key=lambda r: (r.line, r.column), default=None)
+
+
+def _gap(wait: Wait, before: Function, side: Side, after: Function, first: Read) -> Gap:
+    facts = after.facts
     gate = ".".join(wait.token)
     name = _name(wait)
-    roots = (_root(first.path),) if first is not None else (name,)
+    roots = (_root(first.path),)
     line = before.line_of(wait.line)
     sibling = Sibling(
         side, before.path, before.facts.qualname, line, roots[0], gate, before.facts.name, ""
@@ -161,11 +168,11 @@ def _gap(
         after,
         after.owner or (after.path, ""),
         roots,
-        after.line_of(first.line) if first is not None else facts.line,
-        first.column if first is not None else facts.column,
+        after.line_of(first.line),
+        first.column,
         (sibling,),
         1,
-        _confidence(wait, first, gate=other.is_gate(wait.token)),
+        "medium",
         "unknown",
         "whether anything else orders the read is not known",
         f"{facts.qualname}.{name}",
@@ -173,14 +180,13 @@ def _gap(
     )
 
 
-def _confidence(wait: Wait, first: Read | None, gate: bool) -> Confidence:
-    """A wait on a family's gate, or for the index of the read; another may order other work."""
-    if first is None or wait.token == EVERYTHING:
-        return "low"
+def _on_its_gate(wait: Wait, first: Read, gate: bool) -> bool:
+    """Whether a wait is on a family's gate, or for the index of the read."""
+    if wait.token == EVERYTHING:
+        return False
     held = first.path[0] == "self" or first.path[0].startswith("param:")
     told = wait.kind == "keyed" or ELEMENT in wait.token
-    meant = gate or (told and wait.keys & key_parameters(first))
-    return "medium" if held and meant else "low"
+    return held and (gate or bool(told and wait.keys & key_parameters(first)))
 
 
 def _root(path: Path) -> str:

@@ -9,6 +9,7 @@ import msgspec
 
 from auditor.background import Background
 from auditor.checks import CHECKS
+from auditor.checks.overlap import distinct
 from auditor.checks.sides import Sides
 from auditor.checks.view import Norm, View
 from auditor.deployment.kept import conditions
@@ -108,6 +109,7 @@ def _judge(
         for rule in rules:
             judged = CHECKS[rule.check].judge(rule.params, norms[rule.check], fork)
             hits += [(rule, hit) for hit in judged]
+        hits = distinct(hits)
         for name, norm in norms.items():
             checked += CHECKS[name].survey(norm, fork)
     snapshots: dict[Side, Snapshot] = {}

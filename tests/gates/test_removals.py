@@ -58,5 +58,5 @@ def test_a_wait_on_the_familys_gate_is_missed_whatever_it_waited_for(wait: str) 
     assert confidences(wait) == [("gate-removed", "medium", "regressed")]
 
 
-def test_a_wait_on_something_else_may_have_ordered_other_work() -> None:
-    assert confidences("self.done[0].synchronize()") == [("gate-removed", "low", "regressed")]
+def test_a_wait_on_no_gate_is_a_lost_wait() -> None:
+    assert confidences("self.done[0].synchronize()") == [("wait-lost", "high", "regressed")]
