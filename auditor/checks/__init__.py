@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from auditor.checks import gates
+from auditor.checks import gates, streams
 from auditor.checks.view import View
 from auditor.model import Checked, Hit
 from auditor.rulebook import CheckName, Param, Parameters
@@ -30,4 +30,5 @@ class Check:
 
 CHECKS: dict[CheckName, Check] = {
     "sibling-gates": Check(gates.learn, gates.judge, gates.survey, gates.PARAMETERS),
+    "stream-order": Check(streams.learn, streams.judge, streams.survey, streams.PARAMETERS),
 }
