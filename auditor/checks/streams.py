@@ -9,7 +9,6 @@ from typing import Literal, get_args
 from auditor.checks.view import View
 from auditor.model import Checked, Confidence, Evidence, Hit, Location, Side, Symbol
 from auditor.rulebook import Param, of_shapes
-from auditor.source.names import Derived
 from auditor.streams.copies import Copy
 from auditor.streams.entries import Entry
 from auditor.streams.lookup import Place
@@ -37,16 +36,15 @@ class StreamNorm:
 
 def learn(views: Sequence[View]) -> StreamNorm:
     """Reads every side; what is the same on two is read once."""
-    shortened, derived = Shortened(), Derived()
+    shortened = Shortened()
     found: list[tuple[View, SideStreams]] = []
     for view in views:
         streams = SideStreams(
             view.deployed,
-            view.index.modules,
+            view.index,
             view.read,
             view.scans,
             view.vocabulary,
-            derived,
             shortened,
         )
         _ = streams.entries, streams.copies

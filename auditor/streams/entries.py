@@ -11,7 +11,15 @@ from auditor.streams.copies import on_host, to_host, unblocking
 from auditor.streams.flow import EVERYTHING, Block
 from auditor.streams.identity import Keys, renamed
 from auditor.streams.lookup import Lookup, Place, names_at
-from auditor.streams.words import ALLOCATIONS, called, collective, event_loop, receives, startup
+from auditor.streams.words import (
+    ALLOCATIONS,
+    called,
+    collective,
+    context,
+    event_loop,
+    receives,
+    startup,
+)
 from auditor.vocabulary import Vocabulary
 
 _UPWARDS = 2
@@ -65,9 +73,12 @@ def _entries(path: str, module: f.ModuleFacts, vocabulary: Vocabulary) -> Iterat
 
 
 def _may_enter(function: f.FunctionFacts) -> bool:
-    """Whether a function has a ``with`` at all that is named for a stream."""
-    return any("stream" in name.lower() for name in function.mentions) and any(
-        isinstance(stmt, f.With) for stmt in _all(function)
+    """Whether a function has a block at all that is named for a stream."""
+    return any("tream" in name for name in function.mentions) and any(
+        context(item)
+        for stmt in _all(function)
+        if isinstance(stmt, f.With)
+        for item, _ in stmt.items
     )
 
 

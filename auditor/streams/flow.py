@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from auditor.source import facts as f
-from auditor.streams.identity import Keys, Scope, presence, subject, text
-from auditor.streams.ways import Tests, Way, joined
+from auditor.streams.identity import Keys, Scope, presence, text
+from auditor.streams.ways import Told, Way, joined
 from auditor.streams.words import called, entered, orders, starts_work
 from auditor.vocabulary import Vocabulary, words
 
@@ -16,8 +16,8 @@ EVERYTHING = "*"
 CURRENT = "<current>"
 """The key of whatever stream is the current one."""
 
-Held = Callable[[f.Call, Scope], "Keys | None"]
-"""The streams that a call makes wait, in the words of its caller; None where it is unknown."""
+Held = Callable[[f.Call, str, Scope], "Keys | None"]
+"""The streams that a call of a name makes wait, as its caller calls them; None where unknown."""
 Context = Callable[[f.Expr, Scope], "tuple[str, Keys] | None"]
 """The stream that a name for a context enters: as it is shown, and its spellings."""
 
@@ -37,7 +37,7 @@ class Block:
     keys: Keys
     current: bool = False
     handed: bool = False
-    given: Tests = frozenset()
+    given: Told = ()
     before: Keys = frozenset()
     ordered: bool | None = None
     edge: int = 0
@@ -151,16 +151,14 @@ class Walk:
             self._loops[-1].append(way)
 
     def _branch(self, stmt: f.If, way: Way) -> Way | None:
-        yes, no = way.learn(stmt.test, True), way.learn(stmt.test, False)
-        asked = subject(stmt.test)
-        if asked is not None:  # a stream that is not there has nothing to wait for
-            keys = self.scope.keys(asked[0])
-            yes, no = (yes, no.hold(keys)) if asked[1] else (yes.hold(keys), no)
-        one, other = self._block(stmt.body, yes), self._block(stmt.orelse, no)
+        one = self._block(stmt.body, way.given(((stmt.test, True),)))
+        other = self._block(stmt.orelse, way.given(((stmt.test, False),)))
+        if one is None or other is None or one.held == other.held:
+            return joined(one, other, stmt.test)
         things, outcome = presence(stmt.test)
-        if one is not None and other is not None and text(stmt.test).endswith(".is_cuda"):
+        if text(stmt.test).endswith(".is_cuda"):
             other = other.hold(one.held)  # no stream has made what lies on the host
-        if one is not None and other is not None and things:
+        if things:
             there, away = (one, other) if outcome else (other, one)
             away = away.hold(self._needless(there.held - away.held, things))
             one, other = (there, away) if outcome else (away, there)
@@ -180,7 +178,7 @@ class Walk:
 
     def _loop(self, stmt: f.Loop, way: Way) -> Way | None:
         self._loops.append([])
-        start = way if stmt.target is not None else way.learn(stmt.source, True)
+        start = way if stmt.target is not None else way.given(((stmt.source, True),))
         ways = [self._block(stmt.body, start), *self._loops.pop()]
         # A wait for each of some streams is one for all of them: the loop counts as run.
         after = None
@@ -208,16 +206,11 @@ class Walk:
                 block.ordered, block.edge = entered_here[-1].ordered, entered_here[-1].edge
         return after
 
-    def _entered(
-        self, item: f.Expr, given: Sequence[tuple[f.Expr, bool]], line: int
-    ) -> Iterator[Block]:
+    def _entered(self, item: f.Expr, given: Told, line: int) -> Iterator[Block]:
         if isinstance(item, f.Choice):
             yield from self._entered(item.body, (*given, (item.test, True)), line)
             yield from self._entered(item.orelse, (*given, (item.test, False)), line)
             return
-        tests = Way()
-        for test, outcome in given:
-            tests = tests.learn(test, outcome)
         for option in self.scope.options(item):
             stream = entered(option) if isinstance(option, f.Call) else None
             if stream is not None:
@@ -228,20 +221,24 @@ class Walk:
                     self.scope.keys(stream),
                     self.scope.may_be_current(stream),
                     self.scope.handed(stream),
-                    tests.tests,
+                    given,
                     self._made.get(name, frozenset()),
                 )
                 return
         found = self._context(item, self.scope)
         if found is not None:
             handed = self.scope.handed(item)
-            yield Block(line, found[0], found[1], False, handed, tests.tests)
+            yield Block(line, found[0], found[1], False, handed, given)
 
     def _evaluate(self, stmt: f.Stmt, way: Way) -> Way:
         for top in f.expressions(stmt):
+            if isinstance(top, (f.Name, f.Const)):
+                continue
             for node in evaluated(top):
                 if isinstance(node, f.Call):
                     way = self._call(node, way)
+                elif isinstance(node, f.Bind):
+                    self.scope.bind(node.target, node.value)
                 elif self._stack and _computes(node):
                     self._work(way, None)
         return way
@@ -266,14 +263,11 @@ class Walk:
     def _waits(self, call: f.Call, name: str) -> tuple[Keys, Keys]:
         """The streams that a call makes wait, and what its wait is about."""
         kind = self.vocabulary.primitive_waits.get(name)
-        if not isinstance(call.func, f.Attr) and kind is not None:
-            kind = None
-        given = [*call.args, *(value for _, value in call.keywords)]
-        if kind is None:
-            return self._helped(call, name, given), frozenset()
+        if kind is None or not isinstance(call.func, f.Attr):
+            return self._helped(call, name), frozenset()
         if kind == "device":
             return frozenset((EVERYTHING, CURRENT)), frozenset()
-        assert isinstance(call.func, f.Attr)
+        given = [*call.args, *(value for _, value in call.keywords)]
         receiver = call.func.value
         all_given = frozenset(key for one in given for key in self.scope.keys(one))
         if len(words(name)) > 1 and kind != "keyed":
@@ -285,13 +279,14 @@ class Walk:
         here = kind == "keyed" or not given or any(map(self.scope.may_be_current, given))
         return waiting | ({CURRENT} if here else set()), self.scope.keys(receiver)
 
-    def _helped(self, call: f.Call, name: str, given: Sequence[f.Expr]) -> Keys:
+    def _helped(self, call: f.Call, name: str) -> Keys:
         inner = self._inner.get(name) if isinstance(call.func, f.Name) else None
         if inner is not None:
             return self._of_inner(inner)
-        found = self._held(call, self.scope)
+        found = self._held(call, name, self.scope)
         if found is not None or not orders(name):
             return found or frozenset()
+        given = [*call.args, *(value for _, value in call.keywords)]
         told = [*given, *([call.func.value] if isinstance(call.func, f.Attr) else [])]
         return frozenset(key for one in told for key in self.scope.exact(one)) | {CURRENT}
 

@@ -68,10 +68,10 @@ class Scope:
             for context, name in stmt.items:
                 if name is not None:
                     self._bind(name, context)
-        for top in f.expressions(stmt):
-            for node in f.walk(top):
-                if isinstance(node, f.Bind):
-                    self.values.setdefault(node.target, []).append(node.value)
+
+    def bind(self, name: str, value: f.Expr) -> None:
+        """Take in what a name is bound to within an expression."""
+        self.values.setdefault(name, []).append(value)
 
     def _bind(self, target: f.Expr, value: f.Expr) -> None:
         if isinstance(target, f.Name):

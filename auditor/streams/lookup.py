@@ -9,7 +9,7 @@ from functools import cached_property
 from auditor.source import facts as f
 from auditor.streams.flow import CURRENT, EVERYTHING, Block, Site, Walk
 from auditor.streams.identity import Keys, Scope, renamed, text
-from auditor.streams.words import called, current, entered, last
+from auditor.streams.words import called, current, entered, last, orders
 from auditor.vocabulary import Vocabulary, words
 
 _DEEPEST = 2
@@ -65,6 +65,17 @@ class Lookup:
                     found.setdefault(name, []).append(place)
         return found
 
+    @cached_property
+    def _waiting(self) -> frozenset[str]:
+        """The names of the functions in which a wait, or a call of one that waits, is named."""
+        waits = frozenset(self.vocabulary.primitive_waits)
+        places = [place for found in self.places.values() for place in found]
+        told = {p.facts.name for p in places if any(map(orders, p.facts.mentions))}
+        for _ in range(_DEEPEST):
+            telling = told | waits
+            told |= {p.facts.name for p in places if not telling.isdisjoint(p.facts.mentions)}
+        return frozenset(told)
+
     def mentioning(self, name: str) -> list[Place]:
         """The functions that name an attribute or a called function."""
         return self._mentioning.get(name, [])
@@ -92,8 +103,10 @@ class Lookup:
         return known
 
     def _walk(self, place: Place, watched: frozenset[str] = frozenset()) -> Walk:
-        def held(call: f.Call, scope: Scope) -> Keys | None:
-            return self._of_call(call, scope, place)
+        def held(call: f.Call, name: str, scope: Scope) -> Keys | None:
+            if name not in self.places:
+                return None
+            return self._of_call(call, scope, place) if name in self._waiting else frozenset()
 
         def context(expr: f.Expr, scope: Scope) -> tuple[str, Keys] | None:
             return self._of_context(expr, scope, place)

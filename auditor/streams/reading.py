@@ -13,30 +13,34 @@ from auditor.source.statements import Piece, cut
 Read = Callable[[Mapping[str, bytes]], Mapping[str, f.ModuleFacts]]
 """Gives the facts of files by path and content; what cannot be read is missing from the answer."""
 
-_ENTERS = tuple(
-    re.compile(re.escape(word))
-    for word in (b".stream(", b"StreamContext(", b"stream_context(", b"stream_ctx", b"with stream(")
-)
+_ENTERING = (".stream(", " stream(", "StreamContext(", "stream_context(", "stream_ctx")
+_ENTERS = re.compile(rb"tream(?:\(|Context\(|_context\(|_ctx)")
 _COPIES = re.compile(rb"non_blocking\s*=\s*True")
-_ORDERING = (b"wait_stream", b"wait_event", b"wait(", b"synchronize(", b"_wait", b"stream_event")
-"""What a function that makes a stream wait for another holds."""
+_TELLING = (*map(str.encode, _ENTERING), b"wait_stream", b"wait_event")
+_HOSTS = (b"cpu", b"host", b"pin")
+_NEAR = 400
+"""Bytes around a copy in which the host is named: the call, and what makes its buffer."""
 
 
 def entering(sources: Mapping[str, bytes], scans: Scans) -> list[str]:
     """The files in which some block may enter a stream."""
-    found = {path for word in _ENTERS for path in _holding(sources, scans, word)}
-    return sorted(found)
+    return scans.holding(sources, _ENTERING, _ENTERS)
 
 
 def copying(sources: Mapping[str, bytes], scans: Scans) -> list[str]:
-    """The files with a copy that does not block."""
+    """The files with a copy that does not block and may go to the host."""
     found = scans.holding(sources, ["non_blocking"], _COPIES)
-    return sorted(path for path in found if b"cpu" in sources[path] or b".copy_(" in sources[path])
+    return [path for path in found if _copies(sources[path])]
 
 
-def _holding(sources: Mapping[str, bytes], scans: Scans, word: re.Pattern[bytes]) -> list[str]:
-    literal = word.pattern.replace(b"\\", b"").decode()
-    return scans.holding(sources, [literal], word)
+def _copies(data: bytes) -> bool:
+    at = data.find(b"non_blocking")
+    while at >= 0:
+        near = data[max(0, at - _NEAR) : at + _NEAR]
+        if any(word in near for word in _HOSTS):
+            return True
+        at = data.find(b"non_blocking", at + 1)
+    return False
 
 
 class Shortened:
@@ -49,30 +53,30 @@ class Shortened:
         self._pieces: dict[int, tuple[bytes, list[Piece]]] = {}
 
     def file(self, data: bytes, words: Iterable[bytes]) -> bytes:
-        """The file with the functions that hold one of the words, and its imports."""
+        """The file with the functions that hold one of the words."""
+        wanted = tuple(words)
+        return self._with(data, lambda text: any(word in text for word in wanted))
+
+    def telling(self, data: bytes) -> bytes:
+        """With what enters a stream, makes one wait for another, or copies to the host."""
+        return self._with(data, _tells)
+
+    def _cut(self, data: bytes) -> list[Piece]:
         known = self._pieces.get(id(data))
         if known is None:
             known = self._pieces[id(data)] = (data, cut(data))
-        wanted = tuple(words)
-        pieces = known[1]
-        kept = [piece for piece in pieces if _wanted(piece, wanted)]
-        if len(pieces) == 1:
-            return data
-        return _put_together(data, pieces, kept)
+        return known[1]
 
-    def entering(self, data: bytes) -> bytes:
-        """With what enters a stream and what makes one wait."""
-        return self.file(data, (*(p.pattern.replace(b"\\", b"") for p in _ENTERS), *_ORDERING))
-
-    def copying(self, data: bytes) -> bytes:
-        """With what copies to the host."""
-        return self.file(data, (b"non_blocking",))
+    def _with(self, data: bytes, wanted: Callable[[bytes], bool]) -> bytes:
+        pieces = self._cut(data)
+        kept = [piece for piece in pieces if wanted(piece.text)]
+        return data if len(pieces) == 1 else _put_together(data, pieces, kept)
 
 
-def _wanted(piece: Piece, words: Sequence[bytes]) -> bool:
-    if piece.shell is None and piece.text.lstrip().startswith((b"import ", b"from ")):
+def _tells(text: bytes) -> bool:
+    if b"non_blocking" in text and any(word in text for word in _HOSTS):
         return True
-    return any(word in piece.text for word in words)
+    return any(word in text for word in _TELLING)
 
 
 def _put_together(data: bytes, pieces: Sequence[Piece], kept: Sequence[Piece]) -> bytes:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
 from auditor.source import facts as f
-from auditor.source.names import Derived
+from auditor.source.names import Names
 from auditor.source.scans import Scans
 from auditor.streams.copies import Copy, answered, copies
 from auditor.streams.entries import Entry, entries, settled
@@ -25,38 +24,56 @@ class SideStreams:
     def __init__(
         self,
         sources: Mapping[str, bytes],
-        known: Mapping[str, f.ModuleFacts],
+        index: Names,
         read: Read,
         scans: Scans,
         vocabulary: Vocabulary,
-        derived: Derived,
         shortened: Shortened,
     ) -> None:
-        """``known`` are the files that were read whole; ``derived`` and ``shortened`` are shared.
+        """``index`` holds the files that were read whole; ``shortened`` is shared between sides.
 
         ``beside`` are the files that were read for this, whole or in part.
         """
         self.sources = sources
-        self.known = known
+        self.known = index.modules
+        self.mentioning = index.mentioning
+        self.derived = index.derived
         self.read = read
         self.scans = scans
         self.vocabulary = vocabulary
-        self.derived = derived
         self.shortened = shortened
         self.beside: dict[str, f.ModuleFacts] = {}
 
     @cached_property
+    def _entering(self) -> list[str]:
+        return entering(self.sources, self.scans)
+
+    @cached_property
+    def _to_host(self) -> list[str]:
+        return copying(self.sources, self.scans)
+
+    @cached_property
     def modules(self) -> Mapping[str, f.ModuleFacts]:
-        """The files with a block on a stream: known ones whole, of others what matters."""
-        return self._modules(entering(self.sources, self.scans), self.shortened.entering)
+        """The files that matter: known ones whole, of others the functions that do."""
+        paths = sorted({*self._entering, *self._to_host})
+        found = {path: self.known[path] for path in paths if path in self.known}
+        missing = [path for path in paths if path not in self.known]
+        short = {path: self.shortened.telling(self.sources[path]) for path in missing}
+        self.beside.update(self.read(short))
+        # What cannot be read in part is read whole, or is told to be unreadable.
+        failed = {path: self.sources[path] for path in missing if path not in self.beside}
+        if failed:
+            self.beside.update(self.read(failed))
+        return {**found, **self.beside}
 
     @cached_property
     def entries(self) -> list[Entry]:
         """Every block on a side stream that starts work."""
         found = [
             entry
-            for path, module in self.modules.items()
-            for entry in entries(path, module, self.vocabulary, self.derived)
+            for path in self._entering
+            if path in self.modules
+            for entry in entries(path, self.modules[path], self.vocabulary, self.derived)
         ]
         doubtful = [entry for entry in found if entry.open]
         if not doubtful:
@@ -74,32 +91,27 @@ class SideStreams:
     @cached_property
     def copies(self) -> list[tuple[Copy, bool]]:
         """Copies to the host, each with whether something waits for it or records an event."""
-        modules = self._modules(copying(self.sources, self.scans), self.shortened.copying)
-        lookup = Lookup({**self.modules, **modules}, self.vocabulary)
+        modules = {path: self.modules[path] for path in self._to_host if path in self.modules}
+        lookup = Lookup(modules, self.vocabulary)
         found = [
             copy
-            for places in lookup.places.values()
-            for place in places
-            if "to" in place.facts.mentions or "copy_" in place.facts.mentions
+            for path, module in modules.items()
+            for place in self._copying(path, module)
             for copy in copies(place, lookup)
         ]
         alone = [copy for copy in found if not answered(copy.place, Lookup({}, self.vocabulary))]
         wide = Lookup(self._around(copy.place for copy in alone), self.vocabulary)
         return [(copy, copy not in alone or answered(copy.place, wide)) for copy in found]
 
-    def _modules(
-        self, paths: Iterable[str], shorten: Callable[[bytes], bytes]
-    ) -> dict[str, f.ModuleFacts]:
-        found = {path: self.known[path] for path in paths if path in self.known}
-        missing = [path for path in paths if path not in self.known]
-        read = dict(self.read({path: shorten(self.sources[path]) for path in missing}))
-        # What cannot be read in part is read whole, or is told to be unreadable.
-        failed = {path: self.sources[path] for path in missing if path not in read}
-        if failed:
-            read |= self.read(failed)
-        for path, module in read.items():
-            self.beside.setdefault(path, module)
-        return {**found, **read}
+    def _copying(self, path: str, module: f.ModuleFacts) -> Iterator[Place]:
+        """The functions of a file with a line that says it does not block."""
+        lines = self.sources[path].split(b"\n")
+        told = [number for number, line in enumerate(lines, start=1) if b"non_blocking" in line]
+        owners = [("", module.functions), *((c.qualname, c.methods) for c in module.classes)]
+        for owner, functions in owners:
+            for function in functions:
+                if any(function.line <= number <= function.end_line for number in told):
+                    yield Place(path, owner, function)
 
     def _around(self, places: Iterable[Place]) -> Mapping[str, f.ModuleFacts]:
         """The files of some functions and of their callers, with what the functions name."""
@@ -108,17 +120,19 @@ class SideStreams:
             own = wanted.setdefault(place.path, set())
             own |= {place.facts.name.encode(), b"__init__"}
             own |= {name.encode() for name in place.facts.mentions if len(name) > 3}
-            for path in self._naming(place.facts.name):
+            for path in self._naming(place.facts.name, place.path):
                 wanted.setdefault(path, set()).add(place.facts.name.encode())
-        found = {**self.modules, **{p: self.known[p] for p in wanted if p in self.known}}
+        found = {path: self.known[path] for path in wanted if path in self.known}
         more = {p: ws for p, ws in wanted.items() if p not in self.known}
         read = self.read({p: self.shortened.file(self.sources[p], ws) for p, ws in more.items()})
         return {**found, **read}
 
-    def _naming(self, name: str) -> list[str]:
-        """The files that call a function of that name, where it is one that says enough."""
+    def _naming(self, name: str, path: str) -> list[str]:
+        """The files that call a function of that name: those that were read, and its neighbours."""
         if name[:1] == "_" or len(words(name)) < 2:
             return []
-        pattern = re.compile(re.escape(name.encode()) + rb"\(")
-        found = self.scans.holding(self.sources, [f"{name}("], pattern)
-        return found if len(found) <= _MOST_FILES else []
+        folder = path.rpartition("/")[0] + "/"
+        call = f"{name}(".encode()
+        near = [p for p, data in self.sources.items() if p.startswith(folder) and call in data]
+        found = {*near, *(function.path for function in self.mentioning(name))} - {path}
+        return sorted(found) if len(found) <= _MOST_FILES else []

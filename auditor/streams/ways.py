@@ -2,38 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from auditor.source import facts as f
 from auditor.streams.identity import Keys, known
 
-Tests = frozenset[tuple[str, bool]]
-"""Tests as text, with how they came out."""
+Told = Sequence[tuple[f.Expr, bool]]
+"""Tests, with how they came out."""
+_Needed = frozenset[tuple[str, bool]]
 
 _MOST_LATER = 64
 
 
 @dataclass(frozen=True)
 class Way:
-    """``held`` are the streams that were made to wait, ``later`` those where tests came out so."""
+    """``held`` are the streams that were made to wait, ``later`` those where tests came out so.
+
+    ``told`` are the tests on the way, the outermost first.
+    """
 
     held: Keys = frozenset()
-    tests: Tests = frozenset()
-    later: frozenset[tuple[Tests, str]] = frozenset()
+    told: tuple[tuple[f.Expr, bool], ...] = ()
+    later: frozenset[tuple[_Needed, str]] = frozenset()
 
     def hold(self, keys: Keys) -> Way:
         """With more streams that wait."""
-        return self if keys <= self.held else Way(self.held | keys, self.tests, self.later)
+        return self if keys <= self.held else Way(self.held | keys, self.told, self.later)
 
-    def learn(self, test: f.Expr, outcome: bool) -> Way:
-        """Where a test comes out so."""
-        return self.given(frozenset(known(test, outcome)))
-
-    def given(self, tests: Tests) -> Way:
-        """Where tests have come out so."""
-        tests |= self.tests
-        more = frozenset(key for needed, key in self.later if needed <= tests)
-        return Way(self.held | more, tests, self.later)
+    def given(self, tests: Told) -> Way:
+        """Where tests came out so."""
+        told = (*self.told, *tests)
+        if not self.later:
+            return Way(self.held, told)
+        so = frozenset(part for test, outcome in told for part in known(test, outcome))
+        more = frozenset(key for needed, key in self.later if needed <= so)
+        return Way(self.held | more, told, self.later)
 
 
 def joined(one: Way | None, other: Way | None, test: f.Expr | None = None) -> Way | None:
@@ -43,20 +47,22 @@ def joined(one: Way | None, other: Way | None, test: f.Expr | None = None) -> Wa
     """
     if one is None or other is None:
         return other if one is None else one
+    both = zip(one.told, other.told, strict=False)
+    told = one.told[: next((n for n, (a, b) in enumerate(both) if a is not b), len(one.told))]
+    told = told[: len(other.told)]
+    if one.held == other.held and one.later == other.later:
+        return Way(one.held, told, one.later)
     held = one.held & other.held
-    both = one.later | other.later
     later = {
         pair
-        for pair in both
+        for pair in one.later | other.later
         if (pair in one.later or pair[1] in one.held)
         and (pair in other.later or pair[1] in other.held)
     }
     if test is not None:
         for way, outcome in ((one, True), (other, False)):
-            told = frozenset(known(test, outcome))
-            later |= {(told, key) for key in way.held - held}
-            later |= {
-                (needed | told, key) for needed, key in way.later if (needed, key) not in later
-            }
-    kept = frozenset(sorted(later, key=lambda p: (len(p[0]), sorted(p[0]), p[1]))[:_MOST_LATER])
-    return Way(held, one.tests & other.tests, kept)
+            so = frozenset(known(test, outcome))
+            later |= {(so, key) for key in way.held - held}
+            later |= {(needed | so, key) for needed, key in way.later - later}
+    kept = sorted(later, key=lambda pair: (len(pair[0]), sorted(pair[0]), pair[1]))
+    return Way(held, told, frozenset(kept[:_MOST_LATER])).given(())

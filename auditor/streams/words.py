@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+
 from auditor.source import facts as f
 from auditor.vocabulary import Vocabulary, words
 
 _CONTEXTS = frozenset({"stream", "StreamContext", "CudaStreamContext", "device_stream_context"})
+_NAMES = frozenset({"stream", "ctx", "context", "cm", "guard"})
 _MODULES = frozenset({"cuda", "npu", "xpu", "musa", "hpu", "mlu", "hip", "accelerator"})
 _CURRENT = frozenset({"current", "default"})
 
@@ -45,6 +48,15 @@ def last(expr: f.Expr) -> str:
     return expr.name if isinstance(expr, f.Attr) else expr.id if isinstance(expr, f.Name) else ""
 
 
+def context(expr: f.Expr) -> bool:
+    """Whether an item of a ``with`` may enter a stream: by what is called, or as a name for it."""
+    if isinstance(expr, f.Call):
+        return called(expr) in _CONTEXTS
+    if isinstance(expr, f.Choice):
+        return context(expr.body) or context(expr.orelse)
+    return not _NAMES.isdisjoint(words(last(expr)))
+
+
 def entered(call: f.Call) -> f.Expr | None:
     """The stream that a context enters (``torch.cuda.stream(S)``); None where it is none."""
     if called(call) not in _CONTEXTS:
@@ -71,6 +83,7 @@ def current(expr: f.Expr) -> bool:
     return "stream" in parts and not _CURRENT.isdisjoint(parts)
 
 
+@functools.lru_cache(maxsize=1 << 14)
 def orders(name: str) -> bool:
     """Whether a call that cannot be looked into says by its name that it makes a stream wait."""
     return not _ORDERS.isdisjoint(words(name))
