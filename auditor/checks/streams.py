@@ -60,12 +60,14 @@ def judge(params: Mapping[str, Param], norm: StreamNorm, view: View) -> Iterator
         for gap in gaps(streams.entries):
             yield _side_stream(gap, norm, view)
     else:
-        told: set[tuple[str, str, str]] = set()
-        for copy, answered in streams.copies:
-            key = (copy.place.path, copy.place.facts.qualname, copy.target)
-            if not answered and key not in told:
-                told.add(key)
-                yield _host_copy(copy, norm, view)
+        alone: dict[tuple[str, str], Copy] = {}
+        for copy, answered in sorted(
+            streams.copies, key=lambda row: (not row[0].read, row[0].line)
+        ):
+            if not answered:
+                alone.setdefault((copy.place.path, copy.place.facts.qualname), copy)
+        for copy in alone.values():
+            yield _host_copy(copy, norm, view)
 
 
 def survey(norm: StreamNorm, view: View) -> Iterator[Checked]:
@@ -121,7 +123,7 @@ def _host_copy(copy: Copy, norm: StreamNorm, view: View) -> Hit:
             if answered and _same_symbol(other.place, copy.place) and other.target == copy.target:
                 note = "waits for the copy, or records an event, here"
                 evidence.append(_at(other.place, other.line, note, side))
-    confidence: Confidence = "medium" if copy.sure else "low"
+    confidence: Confidence = "medium" if copy.read else "low"
     where = (copy.line, copy.column)
     return _hit(copy.place, *where, copy.target, message, evidence, confidence, fix)
 

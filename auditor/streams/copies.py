@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from auditor.source import facts as f
@@ -13,6 +13,9 @@ from auditor.vocabulary import Vocabulary, words
 
 _RECORDS = frozenset({"record", "event", "events"})
 _BLOCKING = frozenset({"cpu", "query"})
+_READERS = frozenset({"tolist", "item", "numpy"})
+_READING = frozenset({"int", "float", "bool", "list", "sum", "min", "max", "sorted", "any", "all"})
+_SELF = f.Name("self")
 _UPWARDS = 2
 
 
@@ -20,14 +23,15 @@ _UPWARDS = 2
 class Copy:
     """A copy to the host; ``line`` is that of the file, ``target`` what is copied, as text.
 
-    ``sure`` says that the copy's own words tell that it goes to the host.
+    ``read`` says that the host is seen to read it: in the function, or in another one of the class
+    that does not wait.
     """
 
     place: Place
     line: int
     column: int
     target: str
-    sure: bool
+    read: bool
 
 
 def unblocking(call: f.Call) -> bool:
@@ -67,24 +71,82 @@ def copies(place: Place, lookup: Lookup) -> Iterator[Copy]:
     for call in calls(place.facts):
         if not isinstance(call.func, f.Attr) or not unblocking(call):
             continue
+        copied: f.Expr | None = None
         if call.func.name == "to" and to_host(call, lookup.vocabulary):
-            yield Copy(place, place.line(call.line), call.column, text(call.func.value), True)
+            copied = call.func.value
         elif call.func.name == "copy_" and call.args:
             into, source = call.func.value, call.args[0]
             if _hosts(into, scope, place, lookup) and not _hosts(source, scope, place, lookup):
-                sure = _allocated(into, scope, place, lookup)
-                yield Copy(place, place.line(call.line), call.column, text(source), sure)
+                copied = source
+        if copied is not None:
+            read = call.func.name == "to" and _read(call, place, lookup)
+            yield Copy(place, place.line(call.line), call.column, text(copied), read)
+
+
+def _read(copy: f.Call, place: Place, lookup: Lookup) -> bool:
+    """Whether the host is seen to read what a ``to`` gives."""
+    names: set[str] = set()
+    for stmt in statements(place.facts):
+        if isinstance(stmt, (f.If, f.Loop)):
+            tops = tuple(f.expressions(stmt))
+            if any(node is copy or _named(node, names) for top in tops for node in f.walk(top)):
+                return True
+        if isinstance(stmt, f.Assign) and stmt.value is copy:
+            names |= {target.id for target in stmt.targets if isinstance(target, f.Name)}
+            kept = [t.name for t in stmt.targets if isinstance(t, f.Attr) and t.value == _SELF]
+            if any(_read_elsewhere(name, place, lookup) for name in kept):
+                return True
+    return any(_reads(call, copy, names) for call in calls(place.facts))
+
+
+def _named(node: f.Expr, names: Iterable[str]) -> bool:
+    return isinstance(node, f.Name) and node.id in names
+
+
+def _reads(call: f.Call, copy: f.Call, names: Iterable[str]) -> bool:
+    """Whether a call takes the elements of a copy: ``host.tolist()``, ``int(host)``."""
+    if isinstance(call.func, f.Attr) and call.func.name in _READERS:
+        return any(node is copy or _named(node, names) for node in f.walk(call.func.value))
+    if isinstance(call.func, f.Name) and call.func.id in _READING:
+        return any(arg is copy or _named(arg, names) for arg in call.args)
+    return False
+
+
+def _read_elsewhere(name: str, place: Place, lookup: Lookup) -> bool:
+    """Whether another method of the class takes an attribute and waits for nothing."""
+    return any(
+        other.facts is not place.facts
+        and (other.path, other.owner) == (place.path, place.owner)
+        and not answers(other.facts, lookup.vocabulary)
+        and any(_taken(stmt, name) for stmt in statements(other.facts))
+        for other in lookup.mentioning(name)
+    )
+
+
+def _taken(stmt: f.Stmt, name: str) -> bool:
+    """Whether a statement takes an attribute of self, and does not only put something there."""
+    tops = [stmt.value] if isinstance(stmt, f.Assign) else f.expressions(stmt)
+    return any(
+        isinstance(node, f.Attr) and node.name == name and node.value == _SELF
+        for top in tops
+        if top is not None
+        for node in f.walk(top)
+    )
+
+
+def statements(function: f.FunctionFacts) -> Iterator[f.Stmt]:
+    """Every statement of a function, those of the functions in its body too."""
+    for stmt in f.statements(function.body):
+        yield stmt
+        if isinstance(stmt, f.Define):
+            yield from statements(stmt.function)
 
 
 def calls(function: f.FunctionFacts) -> Iterator[f.Call]:
     """Every call of a function, those of the functions in its body too."""
-    pending = [function]
-    while pending:
-        for stmt in f.statements(pending.pop().body):
-            if isinstance(stmt, f.Define):
-                pending.append(stmt.function)
-            for top in f.expressions(stmt):
-                yield from (node for node in f.walk(top) if isinstance(node, f.Call))
+    for stmt in statements(function):
+        for top in f.expressions(stmt):
+            yield from (node for node in f.walk(top) if isinstance(node, f.Call))
 
 
 def _hosts(expr: f.Expr, scope: Scope, place: Place, lookup: Lookup) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from auditor.source import facts as f
 from auditor.source.names import Derived
-from auditor.streams.copies import on_host, to_host, unblocking
+from auditor.streams.copies import on_host, statements, to_host, unblocking
 from auditor.streams.flow import EVERYTHING, Block
 from auditor.streams.identity import Keys, renamed
 from auditor.streams.lookup import Lookup, Place, names_at
@@ -76,17 +76,10 @@ def _may_enter(function: f.FunctionFacts) -> bool:
     """Whether a function has a block at all that is named for a stream."""
     return any("tream" in name for name in function.mentions) and any(
         context(item)
-        for stmt in _all(function)
+        for stmt in statements(function)
         if isinstance(stmt, f.With)
         for item, _ in stmt.items
     )
-
-
-def _all(function: f.FunctionFacts) -> Iterator[f.Stmt]:
-    for stmt in f.statements(function.body):
-        yield stmt
-        if isinstance(stmt, f.Define):
-            yield from _all(stmt.function)
 
 
 def _entry(place: Place, block: Block, vocabulary: Vocabulary, lookup: Lookup) -> Entry:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from auditor.source import facts as f
-from auditor.streams.identity import Keys, Scope, presence, text
+from auditor.streams.identity import Keys, Scope, given_names, head_of, presence, renamed, text
 from auditor.streams.ways import Told, Way, joined
 from auditor.streams.words import called, entered, orders, starts_work
 from auditor.vocabulary import Vocabulary, words
@@ -20,6 +20,10 @@ Held = Callable[[f.Call, str, Scope], "Keys | None"]
 """The streams that a call of a name makes wait, as its caller calls them; None where unknown."""
 Context = Callable[[f.Expr, Scope], "tuple[str, Keys] | None"]
 """The stream that a name for a context enters: as it is shown, and its spellings."""
+
+
+_PLAIN = (f.Name, f.Const)
+"""Most of all expressions; nothing happens in them."""
 
 
 @dataclass
@@ -111,21 +115,21 @@ class Walk:
         return now
 
     def _statement(self, stmt: f.Stmt, way: Way) -> Way | None:
-        if isinstance(stmt, f.If):
-            return self._branch(stmt, self._evaluate(stmt, way))
-        if isinstance(stmt, f.Loop):
-            return self._loop(stmt, self._evaluate(stmt, way))
         if isinstance(stmt, f.Try):
             return self._try(stmt, way)
-        if isinstance(stmt, f.With):
-            return self._with(stmt, self._evaluate(stmt, way))
-        if isinstance(stmt, f.Exit):
-            self._leave(stmt, self._evaluate(stmt, way))
-            return None
         if isinstance(stmt, f.Define):
             self._inner[stmt.function.name] = stmt.function
             return way
         way = self._evaluate(stmt, way)
+        if isinstance(stmt, f.If):
+            return self._branch(stmt, way)
+        if isinstance(stmt, f.Loop):
+            return self._loop(stmt, way)
+        if isinstance(stmt, f.With):
+            return self._with(stmt, way)
+        if isinstance(stmt, f.Exit):
+            self._leave(stmt, way)
+            return None
         if isinstance(stmt, f.Assign) and stmt.value is not None:
             self._assign(stmt.targets, stmt.value, way)
         if self._stack and _stores(stmt):
@@ -232,7 +236,7 @@ class Walk:
 
     def _evaluate(self, stmt: f.Stmt, way: Way) -> Way:
         for top in f.expressions(stmt):
-            if isinstance(top, (f.Name, f.Const)):
+            if type(top) in _PLAIN:
                 continue
             for node in evaluated(top):
                 if isinstance(node, f.Call):
@@ -282,7 +286,7 @@ class Walk:
     def _helped(self, call: f.Call, name: str) -> Keys:
         inner = self._inner.get(name) if isinstance(call.func, f.Name) else None
         if inner is not None:
-            return self._of_inner(inner)
+            return self._of_inner(inner, call)
         found = self._held(call, name, self.scope)
         if found is not None or not orders(name):
             return found or frozenset()
@@ -290,14 +294,16 @@ class Walk:
         told = [*given, *([call.func.value] if isinstance(call.func, f.Attr) else [])]
         return frozenset(key for one in told for key in self.scope.exact(one)) | {CURRENT}
 
-    def _of_inner(self, inner: f.FunctionFacts) -> Keys:
-        """What a function defined in this one makes wait, of the names that both have."""
+    def _of_inner(self, inner: f.FunctionFacts, call: f.Call) -> Keys:
+        """What a function defined in this one makes wait; other names than its own are both's."""
         known = self._inner_held.get(inner.digest)
         if known is None:
             self._inner_held[inner.digest] = frozenset()  # of a function that calls itself
             walk = Walk(inner, self.vocabulary, self._held, self._context)
             known = self._inner_held[inner.digest] = walk.out
-        return known
+        own = given_names(inner, call, self.scope)
+        mine = frozenset(key for key in known if head_of(key) not in own)
+        return mine | renamed(known, own)
 
     def _work(self, way: Way, call: f.Call | None) -> None:
         block = self._stack[-1]
@@ -318,8 +324,11 @@ def evaluated(top: f.Expr) -> list[f.Expr]:
     stack = [top]
     while stack:
         node = stack.pop()
+        kind = type(node)
+        if kind in _PLAIN:
+            continue
         found.append(node)
-        if not isinstance(node, f.Lambda):
+        if kind is not f.Lambda:
             stack.extend(f.children(node))
     found.reverse()
     return found

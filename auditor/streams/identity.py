@@ -147,8 +147,11 @@ class Scope:
 
     def exact(self, expr: f.Expr) -> Keys:
         """As ``keys``, of an expression that means one element and not each."""
+        found = self.keys(expr)
+        if not any(key.endswith(_EACH) for key in found):
+            return found
         loops = {one + _EACH for n in self.members.values() for s in n for one in self.keys(s)}
-        return frozenset(k for k in self.keys(expr) if not k.endswith(_EACH) or k in loops)
+        return frozenset(key for key in found if not key.endswith(_EACH) or key in loops)
 
     def may_be_current(self, expr: f.Expr) -> bool:
         """Whether what an expression stands for may be the stream that is the current one."""
@@ -202,6 +205,19 @@ def known(test: f.Expr, outcome: bool) -> Iterator[tuple[str, bool]]:
             yield text(one), so
         if isinstance(one, f.Group) and one.op == ("and" if so else "or"):
             pending += [(part, so) for part in one.parts]
+
+
+def head_of(key: str) -> str:
+    """The name that a spelling begins with."""
+    return key.partition(".")[0].partition("[")[0]
+
+
+def given_names(function: f.FunctionFacts, call: f.Call, scope: Scope) -> dict[str, Keys]:
+    """What the parameters of a function are where it is called, the bound one left out."""
+    plain = [p.name for p in function.parameters if p.kind == "plain"]
+    names = {n: scope.keys(given) for n, given in zip(plain, call.args, strict=False)}
+    known = {p.name for p in function.parameters}
+    return names | {name: scope.keys(given) for name, given in call.keywords if name in known}
 
 
 def renamed(keys: Iterable[str], names: Mapping[str, Keys]) -> Keys:

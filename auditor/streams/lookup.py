@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+import msgspec
+
 from auditor.source import facts as f
 from auditor.streams.flow import CURRENT, EVERYTHING, Block, Site, Walk
-from auditor.streams.identity import Keys, Scope, renamed, text
+from auditor.streams.identity import Keys, Scope, given_names, renamed, text
 from auditor.streams.words import called, current, entered, last, orders
 from auditor.vocabulary import Vocabulary, words
 
@@ -81,11 +83,11 @@ class Lookup:
         return self._mentioning.get(name, [])
 
     def users(self, place: Place) -> list[Place]:
-        """The functions that name another: of its file, else of all where the name is its own."""
+        """The functions that name another: those of its file, else all."""
         name = place.facts.name
         found = [one for one in self.mentioning(name) if one.facts is not place.facts]
         here = [one for one in found if one.path == place.path]
-        return here if here or len(self.places.get(name, ())) > 1 else found
+        return here or found
 
     @cached_property
     def _bases(self) -> Mapping[tuple[str, str], set[str]]:
@@ -215,14 +217,11 @@ def _of_self(target: f.Expr, name: str) -> bool:
 
 def names_at(call: f.Call, callee: Place, scope: Scope) -> dict[str, Keys]:
     """What a callee's parameters, and its ``self``, are in the words of a caller."""
-    parameters = [p.name for p in callee.facts.parameters if p.kind == "plain"]
-    names: dict[str, Keys] = {}
-    if callee.owner and isinstance(call.func, f.Attr):
-        bound = "staticmethod" not in callee.facts.decorators
-        if bound and parameters:
-            names[parameters.pop(0)] = scope.keys(call.func.value)
-    for name, given in zip(parameters, call.args, strict=False):
-        names[name] = scope.keys(given)
-    known = {p.name for p in callee.facts.parameters}
-    names |= {name: scope.keys(given) for name, given in call.keywords if name in known}
-    return names
+    function = callee.facts
+    if not callee.owner or not isinstance(call.func, f.Attr):
+        return given_names(function, call, scope)
+    if "staticmethod" in function.decorators or not function.parameters:
+        return given_names(function, call, scope)
+    bound, *others = function.parameters
+    without = msgspec.structs.replace(function, parameters=tuple(others))
+    return {bound.name: scope.keys(call.func.value), **given_names(without, call, scope)}

@@ -18,6 +18,9 @@ _ENTERS = re.compile(rb"tream(?:\(|Context\(|_context\(|_ctx)")
 _COPIES = re.compile(rb"non_blocking\s*=\s*True")
 _TELLING = (*map(str.encode, _ENTERING), b"wait_stream", b"wait_event")
 _HOSTS = (b"cpu", b"host", b"pin")
+_KEPT = re.compile(rb"self(\.\w+)\b[^=\n]{0,80}=[^=\n]{0,80}[. ]stream\(")
+"""An attribute that holds a context."""
+_DEFINED = re.compile(rb"def (\w+)")
 _NEAR = 400
 """Bytes around a copy in which the host is named: the call, and what makes its buffer."""
 
@@ -59,7 +62,14 @@ class Shortened:
 
     def telling(self, data: bytes) -> bytes:
         """With what enters a stream, makes one wait for another, or copies to the host."""
-        return self._with(data, _tells)
+        contexts = tuple(set(_KEPT.findall(data)))
+        return self._with(data, lambda text: _tells(text) or any(c in text for c in contexts))
+
+    def naming(self, data: bytes, words: Iterable[bytes]) -> set[bytes]:
+        """The names of the functions that hold one of the words."""
+        wanted = tuple(words)
+        pieces = (piece for piece in self._cut(data) if any(w in piece.text for w in wanted))
+        return {found[1] for piece in pieces if (found := _DEFINED.search(piece.text))}
 
     def _cut(self, data: bytes) -> list[Piece]:
         known = self._pieces.get(id(data))

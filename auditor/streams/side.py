@@ -36,7 +36,6 @@ class SideStreams:
         """
         self.sources = sources
         self.known = index.modules
-        self.mentioning = index.mentioning
         self.derived = index.derived
         self.read = read
         self.scans = scans
@@ -120,6 +119,8 @@ class SideStreams:
             own = wanted.setdefault(place.path, set())
             own |= {place.facts.name.encode(), b"__init__"}
             own |= {name.encode() for name in place.facts.mentions if len(name) > 3}
+            # Those who call it, and who call them.
+            own |= self.shortened.naming(self.sources[place.path], [place.facts.name.encode()])
             for path in self._naming(place.facts.name, place.path):
                 wanted.setdefault(path, set()).add(place.facts.name.encode())
         found = {path: self.known[path] for path in wanted if path in self.known}
@@ -128,11 +129,11 @@ class SideStreams:
         return {**found, **read}
 
     def _naming(self, name: str, path: str) -> list[str]:
-        """The files that call a function of that name: those that were read, and its neighbours."""
+        """The neighbours of a file that call a function of that name."""
         if name[:1] == "_" or len(words(name)) < 2:
             return []
         folder = path.rpartition("/")[0] + "/"
         call = f"{name}(".encode()
-        near = [p for p, data in self.sources.items() if p.startswith(folder) and call in data]
-        found = {*near, *(function.path for function in self.mentioning(name))} - {path}
-        return sorted(found) if len(found) <= _MOST_FILES else []
+        near = (p for p in self.sources if p.startswith(folder) and p != path)
+        found = [p for p in near if call in self.sources[p]]
+        return found if len(found) <= _MOST_FILES else []
