@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from auditor.source import facts as f
 from auditor.streams.identity import Keys, Scope, given_names, head_of, presence, renamed, text
 from auditor.streams.ways import Told, Way, joined
-from auditor.streams.words import called, entered, orders, starts_work
+from auditor.streams.words import called, entered, last, orders, starts_work
 from auditor.vocabulary import Vocabulary, words
 
 EVERYTHING = "*"
@@ -269,10 +269,12 @@ class Walk:
         kind = self.vocabulary.primitive_waits.get(name)
         if kind is None or not isinstance(call.func, f.Attr):
             return self._helped(call, name), frozenset()
-        if kind == "device":
-            return frozenset((EVERYTHING, CURRENT)), frozenset()
-        given = [*call.args, *(value for _, value in call.keywords)]
         receiver = call.func.value
+        if kind == "device":
+            # That the host has waited for a side stream says nothing of what is to come on it.
+            side = "stream" in words(last(receiver)) and not self.scope.may_be_current(receiver)
+            return frozenset(() if side else (EVERYTHING, CURRENT)), frozenset()
+        given = [*call.args, *(value for _, value in call.keywords)]
         all_given = frozenset(key for one in given for key in self.scope.keys(one))
         if len(words(name)) > 1 and kind != "keyed":
             found = self.scope.exact(receiver)

@@ -100,7 +100,19 @@ class SideStreams:
         ]
         alone = [copy for copy in found if not answered(copy.place, Lookup({}, self.vocabulary))]
         wide = Lookup(self._around(copy.place for copy in alone), self.vocabulary)
-        return [(copy, copy not in alone or answered(copy.place, wide)) for copy in found]
+        places = {(p.path, p.facts.qualname): p for ps in wide.places.values() for p in ps}
+        again = {(copy.place.path, copy.line): copy for copy in alone}
+        for key in {(copy.place.path, copy.place.facts.qualname) for copy in alone}:
+            again |= {(key[0], copy.line): copy for copy in copies(places[key], wide)}
+        return [
+            (copy, True)
+            if copy not in alone
+            else (
+                again[copy.place.path, copy.line],
+                answered(again[copy.place.path, copy.line].place, wide),
+            )
+            for copy in found
+        ]
 
     def _copying(self, path: str, module: f.ModuleFacts) -> Iterator[Place]:
         """The functions of a file with a line that says it does not block."""

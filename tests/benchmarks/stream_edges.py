@@ -116,7 +116,7 @@ def _blocks(function: ast.AST, path: str, qualname: str) -> Iterator[Block]:
             stream = _entered(item.context_expr)
             if stream:
                 first = node.body[0]
-                last = max(first.lineno, node.lineno)
+                last = first.end_lineno or first.lineno
                 edges = [
                     (one.lineno, one.end_lineno or one.lineno)
                     for one in statements

@@ -81,6 +81,7 @@ def test_a_wait_before_orders_a_block(before: str) -> None:
         "def fork(side):\n    side.wait_stream(main)",
         "def fork(side):\n    if flag:\n        side.wait_stream(main)\n\nfork(self.alt_stream)",
         "note(self.alt_stream, main)",
+        "self.alt_stream.synchronize()",
     ],
 )
 def test_what_is_no_wait_of_the_stream_on_every_way_orders_nothing(before: str) -> None:
