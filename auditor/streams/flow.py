@@ -83,6 +83,7 @@ class Walk:
         self._stack: list[Block] = []
         self.lines: dict[str, int] = {}
         self._about: set[tuple[str, str]] = set()
+        self._events: set[tuple[str, str]] = set()
         self._made: dict[str, Keys] = {}
         self.kept: dict[str, bool] = {}
         self._loops: list[list[Way]] = []
@@ -171,14 +172,17 @@ class Walk:
     def _needless(self, keys: Keys, things: Sequence[f.Expr]) -> Keys:
         """Of streams that wait where some things are there, those that need not where they are not.
 
-        The things are the stream, and what it waits for.
+        The things are the stream, and what it waits for: an event alone will do, while a stream that
+        may be missing need not be the one that made the inputs.
         """
         spelled = [self.scope.keys(thing) for thing in things]
-        return frozenset(
-            key
-            for key in keys
-            if all(key in names or any((key, n) in self._about for n in names) for names in spelled)
-        )
+        found: set[str] = set()
+        for key in keys:
+            about = self._events if not any(key in names for names in spelled) else self._about
+            told = {other for one, other in about if one == key}
+            if all(key in names or any(_part_of(n, told) for n in names) for names in spelled):
+                found.add(key)
+        return frozenset(found)
 
     def _loop(self, stmt: f.Loop, way: Way) -> Way | None:
         self._loops.append([])
@@ -259,6 +263,8 @@ class Walk:
             for key in keys:
                 self.lines.setdefault(key, call.line)
             self._about |= {(key, other) for key in keys for other in about}
+            if self.vocabulary.primitive_waits.get(name) != "stream":
+                self._events |= {(key, other) for key in keys for other in about}
             return way.hold(keys)
         if self._stack and starts_work(call, self.vocabulary):
             self._work(way, call)
@@ -268,7 +274,9 @@ class Walk:
         """The streams that a call makes wait, and what its wait is about."""
         kind = self.vocabulary.primitive_waits.get(name)
         if kind is None or not isinstance(call.func, f.Attr):
-            return self._helped(call, name), frozenset()
+            keys = self._helped(call, name)
+            about = (key for one in call.args for key in self.scope.keys(one)) if keys else ()
+            return keys, frozenset(about) - {"self"}
         receiver = call.func.value
         if kind == "device":
             # That the host has waited for a side stream says nothing of what is to come on it.
@@ -334,6 +342,11 @@ def evaluated(top: f.Expr) -> list[f.Expr]:
             stack.extend(f.children(node))
     found.reverse()
     return found
+
+
+def _part_of(name: str, things: set[str]) -> bool:
+    """Whether a spelling is one of some things, or of an attribute of one."""
+    return name in things or any(name.startswith(f"{thing}.") for thing in things)
 
 
 def _stores(stmt: f.Stmt) -> bool:

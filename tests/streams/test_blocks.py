@@ -47,6 +47,7 @@ def judged(body: str, head: str = HEAD) -> str:
         "if self.alt_stream is None:\n    pass\nelse:\n    self.alt_stream.wait_stream(main)",
         "if event is not None:\n    self.alt_stream.wait_event(event)",
         "if event and self.alt_stream is not None:\n    self.alt_stream.wait_event(event)",
+        "if stream and self.alt_stream:\n    self.alt_stream.wait_stream(stream)",
         "if event is None or x is None:\n    return\nelse:\n    self.alt_stream.wait_event(event)",
         "if event is None or not self.alt_stream:\n    x\nelse:\n    event.wait(self.alt_stream)",
         "if not (event is None):\n    self.alt_stream.wait_event(event)",
@@ -58,6 +59,7 @@ def judged(body: str, head: str = HEAD) -> str:
         "with self.lock:\n    self.alt_stream.wait_stream(main)",
         "def fork(side):\n    side.wait_stream(main)\n\nfork(self.alt_stream)",
         "wait_for_stream(self.alt_stream, main)",
+        "if x.ready is not None:\n    wait_until_ready(self.alt_stream, x)",
         "(side := self.alt_stream).wait_stream(main)",
     ],
 )
@@ -81,7 +83,9 @@ def test_a_wait_before_orders_a_block(before: str) -> None:
         "def fork(side):\n    side.wait_stream(main)",
         "def fork(side):\n    if flag:\n        side.wait_stream(main)\n\nfork(self.alt_stream)",
         "note(self.alt_stream, main)",
+        "if main.ready is not None:\n    wait_until_ready(self.alt_stream, x)",
         "self.alt_stream.synchronize()",
+        "if stream is not None:\n    self.alt_stream.wait_stream(stream)",
     ],
 )
 def test_what_is_no_wait_of_the_stream_on_every_way_orders_nothing(before: str) -> None:
