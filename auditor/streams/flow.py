@@ -172,8 +172,8 @@ class Walk:
     def _needless(self, keys: Keys, things: Sequence[f.Expr]) -> Keys:
         """Of streams that wait where some things are there, those that need not where they are not.
 
-        The things are the stream, and what it waits for: an event alone will do, while a stream that
-        may be missing need not be the one that made the inputs.
+        The things are the stream, and what it waits for: an event alone will do; a stream that may
+        be missing need not be the one that made the inputs.
         """
         spelled = [self.scope.keys(thing) for thing in things]
         found: set[str] = set()
