@@ -102,8 +102,8 @@ class SideStreams:
         wide = Lookup(self._around(copy.place for copy in alone), self.vocabulary)
         places = {(p.path, p.facts.qualname): p for ps in wide.places.values() for p in ps}
         again = {(copy.place.path, copy.line): copy for copy in alone}
-        for key in {(copy.place.path, copy.place.facts.qualname) for copy in alone}:
-            again |= {(key[0], copy.line): copy for copy in copies(places[key], wide)}
+        for place in {key: places[key] for key in map(_symbol, alone) if key in places}.values():
+            again |= {(place.path, copy.line): copy for copy in copies(place, wide)}
         return [
             (copy, True)
             if copy not in alone
@@ -149,3 +149,7 @@ class SideStreams:
         near = (p for p in self.sources if p.startswith(folder) and p != path)
         found = [p for p in near if call in self.sources[p]]
         return found if len(found) <= _MOST_FILES else []
+
+
+def _symbol(copy: Copy) -> tuple[str, str]:
+    return copy.place.path, copy.place.facts.qualname
