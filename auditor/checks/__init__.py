@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from auditor.checks import gates, waits
+from auditor.checks import gates, streams, waits
 from auditor.checks.view import View
 from auditor.model import Checked, Hit
 from auditor.rulebook import CheckName, Param, Parameters
@@ -31,4 +31,5 @@ class Check:
 CHECKS: dict[CheckName, Check] = {
     "sibling-gates": Check(gates.learn, gates.judge, gates.survey, gates.PARAMETERS),
     "lost-waits": Check(waits.learn, waits.judge, waits.survey, waits.PARAMETERS),
+    "stream-order": Check(streams.learn, streams.judge, streams.survey, streams.PARAMETERS),
 }

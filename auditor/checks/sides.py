@@ -18,6 +18,7 @@ from auditor.source.results import content_key
 from auditor.source.scans import Scans
 from auditor.source.scout import Scout, Scouted, lost_waits
 from auditor.source.store import FactStore
+from auditor.streams.reading import Read
 from auditor.vocabulary import Vocabulary
 
 Stage = Callable[[str, int, int], AbstractContextManager[None]]
@@ -85,6 +86,7 @@ class Sides:
                     SourceIndex(scout.modules, derived),
                     self.vocabulary,
                     self.scans,
+                    self._read(snapshot, scout.sources),
                     self._memory.side(content_key(sorted(shared.protected), [read])),
                 )
                 _ = view.readings.readings
@@ -110,16 +112,26 @@ class Sides:
     def _facts(
         self, snapshot: Snapshot, sources: Mapping[str, bytes]
     ) -> Callable[[Iterable[str]], Mapping[str, ModuleFacts]]:
+        read = self._read(snapshot, sources)
+
         def facts(paths: Iterable[str]) -> Mapping[str, ModuleFacts]:
-            found, failed = self.store.facts({path: sources[path] for path in paths})
+            return read({path: sources[path] for path in paths})
+
+        return facts
+
+    def _read(self, snapshot: Snapshot, sources: Mapping[str, bytes]) -> Read:
+        """Reads files, or parts of them; what is unreadable as a whole is told."""
+
+        def read(contents: Mapping[str, bytes]) -> Mapping[str, ModuleFacts]:
+            found, failed = self.store.facts(contents)
             for path, reason in failed.items():
                 place = snapshot.report_path(path)
                 skipped = Skipped(snapshot.side, place, "parse", reason)
-                if skipped not in self.skipped:
+                if contents[path] is sources[path] and skipped not in self.skipped:
                     self.skipped.append(skipped)
             return found
 
-        return facts
+        return read
 
     def _lost_waits(self, scouts: Sequence[Scout]) -> set[str]:
         """Files in which the fork has fewer waits of some kind than another side.

@@ -15,10 +15,13 @@ from auditor.gates.removals import removed_waits
 from auditor.gates.siblings import Judge
 from auditor.gates.values import Place
 from auditor.model import Side, Symbol
+from auditor.source.facts import ModuleFacts
+from auditor.source.facts import functions as functions_of
 from auditor.source.index import SourceIndex
 from auditor.source.names import Function
 from auditor.source.scans import Scans
 from auditor.source.scout import Scouted, deployed
+from auditor.streams.reading import Read
 from auditor.vocabulary import Vocabulary
 
 
@@ -34,7 +37,8 @@ class Norm:
 class View:
     """One side, read: its files, what was extracted of them, and the readings they share.
 
-    ``sources`` are all Python files by package-relative path.
+    ``sources`` are all Python files by package-relative path. ``read`` gives the facts of files
+    that the gates have no part in, or of some functions of them; ``beside`` keeps what it gave.
     """
 
     side: Side
@@ -44,20 +48,27 @@ class View:
     index: SourceIndex
     vocabulary: Vocabulary
     scans: Scans
+    read: Read
     memory: SideMemory | None = None
+    beside: dict[str, ModuleFacts] = field(default_factory=dict)
     _gaps: dict[int, tuple[Norm, Judge, list[Gap]]] = field(default_factory=dict)
 
     @cached_property
     def readings(self) -> Readings:
         """The families' readings, made once for all rules."""
-        return Readings(self.index, self.scouted, self.vocabulary, self._server, self.memory)
+        return Readings(self.index, self.scouted, self.vocabulary, self.deployed, self.memory)
 
     def gaps(self, norm: Norm) -> list[Gap]:
         """What the norm says of this side, judged once for all rules."""
         return self._judged(norm)[1]
 
-    def open_users(self, norm: Norm, symbol: Symbol) -> tuple[Place, ...]:
-        """Who comes to the read of a gap, by its symbol, without a wait of any kind."""
+    def open_users(self, norm: object, symbol: Symbol) -> tuple[Place, ...]:
+        """Who comes to the read of a gap, by its symbol, without a wait of any kind.
+
+        Nobody where the norm is one of another check.
+        """
+        if not isinstance(norm, Norm):
+            return ()
         judge, gaps = self._judged(norm)
         for gap in gaps:
             if (gap.function.path, gap.function.facts.qualname) == (symbol.path, symbol.qualname):
@@ -100,10 +111,11 @@ class View:
     @cached_property
     def _unread(self) -> list[bytes]:
         known = self.index.modules
-        return [data for path, data in self._server.items() if path not in known]
+        return [data for path, data in self.deployed.items() if path not in known]
 
     @cached_property
-    def _server(self) -> Mapping[str, bytes]:
+    def deployed(self) -> Mapping[str, bytes]:
+        """The files that can be part of a running server."""
         return {path: data for path, data in self.sources.items() if deployed(path)}
 
     @cached_property
@@ -113,6 +125,19 @@ class View:
         for function in self.index.every_function():
             found.setdefault(function.facts.qualname, []).append(function)
         return {name: tuple(functions) for name, functions in found.items()}
+
+    def named(self, qualname: str) -> tuple[Function, ...]:
+        """Every function of a qualified name that was read for any check."""
+        found = self.functions.get(qualname, ())
+        known = {function.path for function in found}
+        more = (
+            Function(path, facts)
+            for path, module in self.beside.items()
+            if path not in known and path not in self.index.modules
+            for facts in functions_of(module)
+            if facts.qualname == qualname
+        )
+        return (*found, *more)
 
     @cached_property
     def readings_of(self) -> Mapping[str, tuple[Reading, ...]]:

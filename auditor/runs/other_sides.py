@@ -72,7 +72,7 @@ class Witnesses:
     def _state(self, view: View, hit: Hit) -> tuple[State, tuple[Evidence, ...]]:
         symbol = hit.where.symbol
         roots = set(hit.anchor.split(","))
-        at_home = any(f.path == symbol.path for f in view.functions.get(symbol.qualname, ()))
+        at_home = any(f.path == symbol.path for f in view.named(symbol.qualname))
         for other in self.defects[id(view)].get(symbol.qualname, ()):
             if at_home and other.where.symbol.path != symbol.path:
                 continue  # another file's class of the same name
@@ -101,7 +101,7 @@ class Witnesses:
         ]
         if told:  # the hit itself rests on this side's version of the symbol
             return "gated", ()
-        if symbol.qualname in view.functions or _defines(view, symbol.path, symbol.qualname):
+        if view.named(symbol.qualname) or _defines(view, symbol.path, symbol.qualname):
             return "present", ()
         return "absent", ()
 
@@ -119,6 +119,6 @@ def texts(view: View, symbol: Symbol) -> frozenset[str]:
 
     Functions of other files count only where the symbol's own has none of the name.
     """
-    found = view.functions.get(symbol.qualname, ())
+    found = view.named(symbol.qualname)
     at_home = [f for f in found if f.path == symbol.path]
     return frozenset(f.facts.digest for f in at_home or found)

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from auditor.model import Confidence
 from auditor.rulebook import load
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -86,8 +87,18 @@ class Session:
         """What the default settings show of synchronization in the fork."""
         return sync_findings(self.document(fork, upstream))
 
-    def document(self, fork: Path, upstream: Path) -> dict[str, Any]:
-        """The JSON report under the default settings, the verdict's status in its summary."""
+    def document(
+        self,
+        fork: Path,
+        upstream: Path,
+        *,
+        select: tuple[str, ...] = (),
+        confidence: Confidence = "medium",
+    ) -> dict[str, Any]:
+        """The JSON report under the default settings, the verdict's status in its summary.
+
+        ``select`` are the only rules, ``confidence`` the least that is shown.
+        """
         from auditor.formats.json import document
         from auditor.formats.verdict import decide
         from auditor.runs.audit import run
@@ -99,9 +110,9 @@ class Session:
             upstream=str(upstream),
             targets=(),
             rules_dirs=(),
-            select=(),
+            select=select,
             ignore=(),
-            min_confidence="medium",
+            min_confidence=confidence,
             origins=(),
             jobs=0,
             cache=Path(self._folder.name),

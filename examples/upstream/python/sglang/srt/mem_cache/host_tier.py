@@ -23,6 +23,7 @@ class PageTier:
         pool.attach_counter(self.counter)
 
     def load_pages(self, host_slots, slots):
+        self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
             for index, (keys, values, scales) in enumerate(self.host_pages):
                 self.pool.key_pages[index][slots] = keys[host_slots].cuda(non_blocking=True)
@@ -40,6 +41,7 @@ class LatentTier:
         pool.attach_counter(self.counter)
 
     def load_rows(self, host_slots, slots):
+        self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
             for index, rows in enumerate(self.host_rows):
                 self.pool.latent_rows[index][slots] = rows[host_slots].cuda(non_blocking=True)

@@ -1,0 +1,1 @@
+"""Side streams and copies to the host: what starts on them, and what it waits for."""
