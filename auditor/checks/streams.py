@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+import msgspec
+
 from auditor.checks.view import View
 from auditor.model import Checked, Confidence, Evidence, Hit, Location, Side, Symbol
 from auditor.rulebook import Param, of_shapes
@@ -105,7 +107,8 @@ def _side_stream(gap: Gap, norm: StreamNorm, view: View) -> Hit:
     siblings = [_evidence(one, view.side, sibling=True) for one in gap.siblings]
     evidence = [*_elsewhere(entry, norm, view), *siblings]
     confidence: Confidence = "medium" if gap.siblings else "low"
-    return _hit(place, entry.line, 1, entry.name, message, evidence, confidence, fix)
+    hit = _hit(place, entry.line, 1, entry.name, message, evidence, confidence, fix)
+    return msgspec.structs.replace(hit, about=entry.name)
 
 
 def _host_copy(copy: Copy, norm: StreamNorm, view: View) -> Hit:

@@ -10,11 +10,10 @@ from typing import Literal, get_args
 from auditor.checks.view import View
 from auditor.model import Checked, Confidence, Evidence, Hit, Location, Side, Symbol
 from auditor.rulebook import Param, of_shapes
-from auditor.source.scout import deployed
 from auditor.waits.calls import Calls
 from auditor.waits.comparison import Comparison, Missing
 from auditor.waits.losses import Shape
-from auditor.waits.sites import Kind, Site
+from auditor.waits.sites import AT_HAND, Kind, Site
 
 Told = Literal[Shape, "later"]
 """The shape of a loss; ``later`` is one that only a later release than upstream's shows."""
@@ -98,11 +97,7 @@ def survey(norm: Norm, view: View) -> Iterator[Checked]:
 
 def _compared(before: View, after: View) -> Comparison:
     calls = Calls(after.vocabulary.primitive_waits)
-    return Comparison(_deployed(before), _deployed(after), calls)
-
-
-def _deployed(view: View) -> dict[str, bytes]:
-    return {path: data for path, data in view.sources.items() if deployed(path)}
+    return Comparison(before.deployed, after.deployed, calls)
 
 
 def _hit(view: View, other: View, missing: Missing) -> Hit:
@@ -130,8 +125,16 @@ def _hit(view: View, other: View, missing: Missing) -> Hit:
         "whether anything else orders this is not known",
         _fix(missing, was),
         f"{missing.qualname}.{site.subject or site.kind}",
-        about="" if site.kind == "call" else site.subject or site.kind,
+        about=_of_whom(site),
     )
+
+
+def _of_whom(site: Site) -> str:
+    """The stream that waits, or else what is waited for; what a call waits for is not known."""
+    if site.kind == "call":
+        return ""
+    waits = site.waiter if site.by not in ("", AT_HAND) else ""
+    return waits or site.subject or site.kind
 
 
 def _message(view: View, missing: Missing, name: str, was: str) -> str:
