@@ -71,12 +71,21 @@ def _calls_of(function: Function, telling: frozenset[str]) -> Counter[tuple[str,
 
 def _lost(other: Readings, before: Function, readings: Readings, after: Function) -> list[Wait]:
     """Waits made by the function itself, or by a callee that only waits, and not made now."""
-    kept = {_name(w) for w in readings.summary(after, after.owner).waits}
+    now = readings.summary(after, after.owner).waits
+    then = other.summary(before, before.owner).waits
+    kept = {_name(w) for w in now}
+    # Whichever module is asked to wait for the whole device, the device is waited for.
+    whole = sum(map(_whole, now)) >= sum(map(_whole, then))
     return [
         w
-        for w in other.summary(before, before.owner).waits
+        for w in then
         if w.kind != "believed" and _name(w) and _name(w) not in kept and _plain(other, w, before)
+        if not (whole and _whole(w))
     ]
+
+
+def _whole(wait: Wait) -> bool:
+    return wait.kind == "device" and wait.token[0].startswith("global:")
 
 
 def _plain(other: Readings, wait: Wait, function: Function) -> bool:
@@ -170,6 +179,7 @@ def _gap(
         "whether anything else orders the read is not known",
         f"{facts.qualname}.{name}",
         name,
+        here=first is None or first.origin.qualname == facts.qualname,
     )
 
 
