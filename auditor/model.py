@@ -88,13 +88,13 @@ class Claim(msgspec.Struct, frozen=True):
     """What a hit says of the source in its place, for another parser to be held against.
 
     ``kind``: an element of one of the buffers ``names`` is read there, ``raw`` with no method
-    between; one of the methods ``names`` is called there; or the parameters of the function there
-    are never used. ``here`` says that the function takes the element itself, and not what it calls.
-    ``gate`` is the access path of the gate that no wait on the way there is for, a bare name for
-    any that ends so; empty where that is not said.
+    between; one of the methods ``names`` is called there; or the ``function`` that begins there
+    uses none of its parameters ``names``. ``here`` says that the function takes the element itself,
+    and not what it calls. ``gate`` is the access path of the gate that no wait on the way there is
+    for, a bare name for any that ends so; empty where that is not said.
     """
 
-    kind: Literal["read", "raw", "call", "parameter"]
+    kind: Literal["read", "raw", "call", "function"]
     names: tuple[str, ...]
     gate: str = ""
     here: bool = True

@@ -78,17 +78,21 @@ def _hit(gap: Gap) -> Hit:
     )
 
 
-def _claim(gap: Gap) -> Claim | None:
-    """What the gap says of its place; nothing where it has none but its function."""
+def _claim(gap: Gap) -> Claim:
+    """What the gap says of its place, which is a function where no read is meant."""
     if gap.shape == "dropped-parameter":
-        return Claim("parameter", gap.roots)
+        return Claim("function", gap.roots)
     if gap.shape == "optional":
         if gap.callers:
             return Claim("call", (gap.callers[0].qualname.rpartition(".")[2],))
         return Claim("read", gap.roots, here=gap.here)
     if gap.shape == "removed":
         at_def = (gap.line, gap.column) == (gap.function.facts.line, gap.function.facts.column)
-        return None if at_def else Claim("read", gap.roots, _short(gap.gate), gap.here)
+        return (
+            Claim("function", ())
+            if at_def
+            else Claim("read", gap.roots, _short(gap.gate), gap.here)
+        )
     if gap.shape == "bypass":
         # Whose gate it is that would have to be waited on, the path to the pool must say.
         return Claim("read", ()) if gap.callers else Claim("raw", gap.roots)

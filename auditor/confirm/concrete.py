@@ -9,10 +9,20 @@ from functools import cached_property, lru_cache
 from typing import Any, cast
 
 import libcst as cst
-from libcst.metadata import Assignment, MetadataWrapper, PositionProvider, Scope, ScopeProvider
+from libcst.metadata import (
+    Assignment,
+    CodeRange,
+    MetadataWrapper,
+    PositionProvider,
+    Scope,
+    ScopeProvider,
+)
 
 from auditor.confirm.answers import Span
 from auditor.confirm.passages import Passage, Unreadable
+
+_MOST_NAMES = 50
+"""Followed back from an index; what is computed from more is none that a wait is made for."""
 
 _LAYOUT = re.compile(
     r".*whitespace.*|.*comma.*|.*semicolon.*|.*leading_lines.*|lines_after.*|lpar|rpar|lbracket"
@@ -30,6 +40,14 @@ _BROKEN = (
 )
 
 
+class _Positions(PositionProvider):
+    """Positions without the walk for other providers that a wrapper adds, which takes as long."""
+
+    def of(self, module: cst.Module) -> Mapping[cst.CSTNode, CodeRange]:
+        self._gen_impl(module)
+        return cast("Mapping[cst.CSTNode, CodeRange]", self._computed)
+
+
 class Tree:
     """One function; lines count from its ``def``, which is 1, columns are those of its file."""
 
@@ -40,7 +58,7 @@ class Tree:
         try:
             module = cst.parse_module(passage.whole)
             self._metadata = MetadataWrapper(module, unsafe_skip_copy=True)
-            self._positions = self._metadata.resolve(PositionProvider)
+            self._positions = _Positions().of(module)
             self.parents: dict[cst.CSTNode, cst.CSTNode] = {}
             self.nodes: list[cst.CSTNode] = []
             self._walk(module)
@@ -105,21 +123,6 @@ class Tree:
             node.name.value for node in inside(self.function.params) if isinstance(node, cst.Param)
         )
 
-    @cached_property
-    def rebound(self) -> frozenset[str]:
-        """The parameters that are given another value somewhere."""
-        scope = self._scopes.get(self.function.body)
-        if not isinstance(scope, Scope):
-            return frozenset()
-        return frozenset(
-            name
-            for name in self.parameters
-            if any(
-                not (isinstance(each, Assignment) and isinstance(each.node, cst.Param))
-                for each in scope[name]
-            )
-        )
-
     # -- names -----------------------------------------------------------------------------------
 
     @cached_property
@@ -150,7 +153,7 @@ class Tree:
             if value is not None:
                 found.append(value)
         kept = self._stored.get(name.value, []) if name.value not in ("self", "cls") else []
-        return found + kept
+        return found + kept + self._captured.get(name.value, [])
 
     def _bound(self, node: cst.CSTNode) -> cst.CSTNode | None:
         """What the target of some statement, or a definition, is bound to."""
@@ -170,6 +173,18 @@ class Tree:
         return None
 
     @cached_property
+    def _captured(self) -> dict[str, list[cst.CSTNode]]:
+        """What patterns give names to, by the name: libcst's scopes leave them out."""
+        found: dict[str, list[cst.CSTNode]] = {}
+        for match in (node for node in self.nodes if isinstance(node, cst.Match)):
+            for node in (node for case in match.cases for node in inside(case.pattern)):
+                name = node.rest if isinstance(node, cst.MatchMapping) else None
+                name = node.name if isinstance(node, cst.MatchAs | cst.MatchStar) else name
+                if name is not None:
+                    found.setdefault(name.value, []).append(match.subject)
+        return found
+
+    @cached_property
     def _stored(self) -> dict[str, list[cst.CSTNode]]:
         """What is put into what a local name stands for, by the name."""
         found: dict[str, list[cst.CSTNode]] = {}
@@ -184,6 +199,24 @@ class Tree:
                 if isinstance(holder, cst.Name):
                     found.setdefault(holder.value, []).extend(arg.value for arg in node.args)
         return found
+
+    def chosen_by(self, *starts: cst.CSTNode) -> frozenset[str]:
+        """The parameters that some code is computed from, by names of one value only."""
+        found: set[str] = set()
+        pending: list[cst.CSTNode] = list(starts)
+        for _ in range(_MOST_NAMES):
+            if not pending:
+                break
+            for node in inside(pending.pop()):
+                if isinstance(node, cst.Name) and not self._is_label(node):
+                    made = self.bindings(node)
+                    if len(made) != 1 or node.value in self._captured:
+                        continue
+                    if isinstance(made[0], cst.Param):
+                        found |= {node.value} & self.parameters
+                    elif (value := self._bound(made[0])) is not None:
+                        pending.append(value)
+        return frozenset(found - {"self", "cls"})
 
     def trail(self, *starts: cst.CSTNode) -> frozenset[str]:
         """All names on the way back from some code: its own, and those of what its names hold.
@@ -227,7 +260,7 @@ class Tree:
         made = self.bindings(node)
         if not made or all(isinstance(one, cst.Param) for one in made):
             return node.value
-        if len(made) != 1 or most == 0 or node.value in self.parameters:
+        if len(made) != 1 or most == 0 or node.value in {*self.parameters, *self._captured}:
             return ""
         parent = self.parents.get(made[0])
         if isinstance(parent, cst.AssignTarget):
@@ -238,7 +271,7 @@ class Tree:
 
     def _asked(self, node: cst.Call, most: int) -> str:
         """The attribute that ``getattr`` is asked for by a text."""
-        if isinstance(node.func, cst.Name) and node.func.value == "getattr" and len(node.args) > 1:
+        if is_getattr(node):
             name = node.args[1].value
             before = self.path(node.args[0].value, most)
             if isinstance(name, cst.SimpleString) and before:
@@ -280,6 +313,12 @@ def first_of(node: cst.CSTNode) -> cst.CSTNode:
             node = node.func
         else:
             return node
+
+
+def is_getattr(node: cst.Call) -> bool:
+    """Whether a call asks for an attribute by a text."""
+    named = isinstance(node.func, cst.Name) and node.func.value == "getattr"
+    return named and len(node.args) > 1
 
 
 def text_of(node: cst.SimpleString) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import cast
 
 import libcst as cst
 
 from auditor.confirm.answers import Answer, Question, Waits
-from auditor.confirm.concrete import Tree, first_of, inside
+from auditor.confirm.concrete import Tree, first_of, inside, is_getattr, text_of
 from auditor.model import Claim
 
 Access = cst.Attribute | cst.Subscript | cst.Call
@@ -24,7 +24,7 @@ def answer(tree: Tree, question: Question) -> Answer:
 
 def _of_claim(tree: Tree, claim: Claim, line: int, column: int, waits: Waits) -> Answer:
     """Whether the function says what the claim says of this place; column 1 is an unknown one."""
-    if claim.kind == "parameter":
+    if claim.kind == "function":
         return _dropped(tree, claim)
     there = _standing(tree, line, column)
     if not there:
@@ -109,8 +109,9 @@ def _taken(there: Sequence[cst.BaseExpression]) -> cst.BaseExpression:
     """An access with what is first taken of it: a member, or the result of a call."""
     first = there[0]
     for node in there:
-        if first_of(node) is first_of(first) and isinstance(node, cst.Subscript | cst.Call):
-            return node
+        if isinstance(node, cst.Subscript | cst.Call) and first_of(node) is first_of(first):
+            if not (isinstance(node, cst.Call) and is_getattr(node)):
+                return node
     return first
 
 
@@ -120,10 +121,9 @@ def _written(node: cst.CSTNode) -> set[str]:
     while isinstance(node, Access):
         if isinstance(node, cst.Attribute):
             found.add(node.attr.value)
-        elif isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.args:
-            if node.func.value in ("getattr", "vars"):
-                found |= {t.value[1:-1] for t in inside(node) if isinstance(t, cst.SimpleString)}
-                found |= _written(node.args[0].value)
+        elif isinstance(node, cst.Call) and is_getattr(node):
+            found |= {text_of(t) for t in inside(node) if isinstance(t, cst.SimpleString)}
+            found |= _written(node.args[0].value)
         node = node.func if isinstance(node, cst.Call) else node.value
     if isinstance(node, cst.Name):
         found.add(node.value)
@@ -152,7 +152,7 @@ def _wait_before(tree: Tree, read: cst.CSTNode, claim: Claim, waits: Waits) -> c
     calls = [node for node in tree.nodes if isinstance(node, cst.Call) and _method(node) in names]
     if not calls:
         return None
-    index = _fixed(tree, tree.trail(_widest(tree, read)))
+    index = tree.chosen_by(_widest(tree, read))
     for call in calls:
         func = cast("cst.Attribute", call.func)
         receiver = tree.path(func.value)
@@ -162,7 +162,7 @@ def _wait_before(tree: Tree, read: cst.CSTNode, claim: Claim, waits: Waits) -> c
             meant = receiver == "self"
         else:
             meant = bool(receiver) and _same_gate(receiver, claim.gate)
-        told = call.args and index & _fixed(tree, tree.trail(*(arg.value for arg in call.args)))
+        told = index & tree.chosen_by(*(arg.value for arg in call.args))
         keyed = kinds.get(name, "keyed") == "keyed"
         anywise = "." not in claim.gate  # of a wait that is gone the kind does not matter
         if whole or (meant and ((keyed and told) or anywise)):
@@ -178,14 +178,6 @@ def _widest(tree: Tree, node: cst.CSTNode) -> cst.CSTNode:
             break
         node = parent
     return node
-
-
-def _fixed(tree: Tree, names: Collection[str]) -> set[str]:
-    """Those of some names that are parameters, and nothing else at any time."""
-    return {name for name in names if name in tree.parameters and name not in tree.rebound} - {
-        "self",
-        "cls",
-    }
 
 
 def _same_gate(receiver: str, gate: str) -> bool:
