@@ -14,7 +14,8 @@ from auditor.source.statements import statements
 
 MOST_LINES = 2_000
 """Of a function: positions take a millisecond a line, and no reader of buffers is that long."""
-MOST_CHARACTERS = 200_000
+MOST_NODES = 40_000
+"""Of its syntax tree, whatever its lines: a function of 2,000 lines has some 30,000."""
 DEEPEST = 300
 """Levels within each other, the operands of a chain counted; libcst takes some 4,000 of them on
 8 MB of stack and ends the process beyond. Facts are never deeper than 100, but know no sums."""
@@ -45,13 +46,16 @@ class Passage:
 
     def check(self) -> None:
         """Raise Unreadable where a native parser could run out of stack, or of all patience."""
-        if self.text.count("\n") > MOST_LINES or len(self.text) > MOST_CHARACTERS:
-            raise Unreadable(f"the function is longer than {MOST_LINES:,} lines or so")
+        if self.text.count("\n") > MOST_LINES:
+            raise Unreadable(f"the function is longer than {MOST_LINES:,} lines")
         found = statements(self.whole.encode(errors="surrogatepass"))
         if found is None:
             raise Unreadable("the function cannot be parsed by itself")
-        if any(_depth(node) > DEEPEST for node in found):
+        deepest, nodes = _size(found)
+        if deepest > DEEPEST:
             raise Unreadable("the function is nested too deeply")
+        if nodes > MOST_NODES:
+            raise Unreadable(f"the function has more than {MOST_NODES:,} parts")
         quotes = self.whole.count('"') + self.whole.count("'")
         if quotes > _MOST_QUOTES and _quotes(found, _LINE.findall(self.whole)) > _MOST_QUOTES:
             raise Unreadable("the function has too many texts in a row")
@@ -81,16 +85,17 @@ class Text:
         return Passage("".join(lines) + end, "if 1:\n" if lines[0][0] in " \t\f" else "")
 
 
-def _depth(top: ast.AST) -> int:
-    """How deep a tree is for a parser that nests what this one keeps as lists."""
-    deepest = 0
-    pending = [(top, 1)]
+def _size(found: Sequence[ast.stmt]) -> tuple[int, int]:
+    """How deep code is for a parser that nests what this one keeps as lists, and its nodes."""
+    deepest = nodes = 0
+    pending: list[tuple[ast.AST, int]] = [(top, 1) for top in found]
     while pending:
         node, depth = pending.pop()
         depth += sum(_also(node))
         deepest = max(deepest, depth)
+        nodes += 1
         pending += [(child, depth + 1) for child in ast.iter_child_nodes(node)]
-    return deepest
+    return deepest, nodes
 
 
 def _also(node: ast.AST) -> Iterator[int]:

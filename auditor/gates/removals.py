@@ -85,7 +85,13 @@ def _lost(other: Readings, before: Function, readings: Readings, after: Function
 
 
 def _whole(wait: Wait) -> bool:
-    return wait.kind == "device" and wait.token[0].startswith("global:")
+    """Whether a module is asked to wait, and not a stream or an event that it was asked for."""
+    root, *steps = wait.token
+    return (
+        wait.kind == "device"
+        and root.startswith("global:")
+        and all(step.isidentifier() for step in steps)
+    )
 
 
 def _plain(other: Readings, wait: Wait, function: Function) -> bool:

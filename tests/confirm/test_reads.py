@@ -331,7 +331,7 @@ UNREADABLE = {
     "import": f"def f(self, i):\n    import {'.'.join('a' * 50_000)}\n",
     "brackets": "def f(self, i):\n    return " + "(" * 5_000 + ")" * 5_000 + "\n",
     "length": "def f(self, i):\n" + "    i\n" * (MOST_LINES + 1),
-    "width": "def f(self, i):\n    return '" + "x" * 300_000 + "'\n",
+    "width": "def f(self, i):\n    return [" + "i," * 50_000 + "]\n",
     "no Python": "def f(self, i):\n    return ]\n",
     "shared line": "def f(self, i):\n    return 1\nelse: pass\n",
 }
@@ -344,6 +344,14 @@ def test_what_is_too_much_is_not_read(source: str) -> None:
     )
     assert answer.verdict == "unreadable"
     assert answer.reason
+
+
+def test_comments_and_texts_may_be_of_any_length() -> None:
+    source = f"def f(self, i):\n    # {'x' * 1_000_000}\n    return self.rows[i], '{'y' * 10**6}'\n"
+    answer = Answers(None).of(
+        Text(source.encode()).passage(1, 3), Question(3, 12, WAITS, read("rows"))
+    )
+    assert answer.span == (3, 12, 3, 24)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
