@@ -12,6 +12,10 @@ from auditor.gates.values import ELEMENT, Path, Read, Wait
 from auditor.model import Confidence, Side
 from auditor.source import facts as f
 from auditor.source.names import Function
+from auditor.vocabulary import words
+
+_PART = frozenset(("stream", "event"))
+"""Of a device: what is asked for one of them does not wait for everything."""
 
 Functions = Mapping[str, Sequence[Function]]
 """Functions by qualified name."""
@@ -90,7 +94,7 @@ def _whole(wait: Wait) -> bool:
     return (
         wait.kind == "device"
         and root.startswith("global:")
-        and all(step.isidentifier() for step in steps)
+        and _PART.isdisjoint(word for step in steps for word in words(step))
     )
 
 
