@@ -133,7 +133,10 @@ def _waits_itself(reading: Reading, view: View) -> bool:
     waits = view.readings.summary(function, reading.context).waits
     own = (function.path, function.facts.qualname)
     return any(
-        wait.token == gate and (wait.origin.path, wait.origin.qualname) == own and wait.keys
+        wait.token == gate
+        and wait.kind == "keyed"
+        and (wait.origin.path, wait.origin.qualname) == own
+        and wait.keys
         for wait in waits
     )
 
