@@ -32,19 +32,24 @@ class Symbol(msgspec.Struct, frozen=True, order=True):
 
 
 class Location(msgspec.Struct, frozen=True, order=True):
-    """A place in a file; lines and columns are 1-based, columns count code points."""
+    """A place in a file; lines and columns are 1-based, columns count code points.
+
+    The end is excluded; ``end_column`` 0 says that it is not known.
+    """
 
     symbol: Symbol
     line: int
     column: int = 1
     end_line: int = 0
+    end_column: int = 0
 
 
 class Evidence(msgspec.Struct, frozen=True, order=True):
     """A place that supports a finding, and what it shows there (``note``, a short clause).
 
     ``side`` says in whose tree the line is: a gate that the fork lost is a line of upstream.
-    ``sibling`` says that it is the wait of another reader; of these the nearest comes first.
+    ``sibling`` says that it is the wait of another reader; of these the nearest comes first. The
+    columns and ``end_line`` are those of a ``Location``, 0 where only the line is known.
     """
 
     path: str
@@ -53,6 +58,9 @@ class Evidence(msgspec.Struct, frozen=True, order=True):
     note: str
     side: Side = "fork"
     sibling: bool = False
+    column: int = 0
+    end_line: int = 0
+    end_column: int = 0
 
 
 class Skipped(msgspec.Struct, frozen=True, order=True):
@@ -76,13 +84,43 @@ class Rewrite(msgspec.Struct, frozen=True):
     value: bool = False
 
 
+class Claim(msgspec.Struct, frozen=True):
+    """What a hit says of the source in its place, for another parser to be held against.
+
+    ``kind``: an element of one of the buffers ``names`` is read there, ``raw`` with no method
+    between; one of the methods ``names`` is called there; or the ``function`` that begins there
+    uses none of its parameters ``names``. ``here`` says that the function takes the element itself,
+    and not what it calls. ``gate`` is the access path of the gate that no wait on the way there is
+    for, a bare name for any that ends so; empty where that is not said.
+    """
+
+    kind: Literal["read", "raw", "call", "function"]
+    names: tuple[str, ...]
+    gate: str = ""
+    here: bool = True
+
+
+class Disagreement(msgspec.Struct, frozen=True, order=True):
+    """A hit, or the wait of a sibling, that the second parser does not see; it is not reported."""
+
+    where: Location
+    rule: str
+    reason: str
+    side: Side = "fork"
+
+
+Confirmed = Literal["", "yes", "unconfirmed"]
+"""What a second parser says of a hit: empty for what it was not asked."""
+
+
 class Hit(msgspec.Struct, frozen=True):
     """What a check saw at one place, before any comparison between sides.
 
     ``anchor`` is the text that, with the qualified name, identifies the defect across edits (a
     buffer, a parameter; never a line). ``cause`` names the root that several hits share.
-    ``rewrite`` is given where a script only has to say something otherwise. ``about`` is the gate,
-    or what is waited for, by its last name: of two checks that miss one wait one speaks.
+    ``rewrite`` is given where a script only has to say something otherwise, ``claim`` where a
+    second parser can be asked. ``about`` is the gate, or what is waited for, by its last name: of
+    several checks that miss one wait one speaks.
     """
 
     where: Location
@@ -96,6 +134,8 @@ class Hit(msgspec.Struct, frozen=True):
     cause: str
     rewrite: Rewrite | None = None
     about: str = ""
+    claim: Claim | None = None
+    confirmed: Confirmed = ""
 
 
 class Repair(msgspec.Struct, frozen=True):
@@ -502,6 +542,7 @@ class Report(msgspec.Struct, frozen=True):
     fingerprint, for the findings for which they were worked out, ``excerpts`` source lines, the
     finding's own place first. ``mismatch`` says that upstream is not the release that the fork is
     based on (``closest``), a sentence that stands under the verdict; empty where it is.
+    ``disagreements`` are what the second parser did not see of what the first did.
     """
 
     tool_version: str
@@ -525,3 +566,4 @@ class Report(msgspec.Struct, frozen=True):
     excerpts: dict[str, tuple[Excerpt, ...]] = {}
     closest: Closest | None = None
     mismatch: str = ""
+    disagreements: tuple[Disagreement, ...] = ()

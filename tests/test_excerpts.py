@@ -72,6 +72,18 @@ def test_the_read_and_the_nearest_sibling_are_whole_functions_with_a_mark() -> N
     assert "waits on counter" in found["sibling"].note
 
 
+def test_a_read_through_a_name_is_marked_as_it_is_written() -> None:
+    fork = HEAD + READ.replace("self.k[layer_id]", "k [layer_id].view(2)").replace(
+        "        return", "        k = self.k\n        return"
+    )
+    assert marked(audit(fork)["read"]) == "k [layer_id]"
+
+
+def test_what_goes_on_over_lines_is_marked_to_the_end_of_its_first() -> None:
+    found = audit(HEAD + READ.replace("[layer_id]", "[\n            layer_id\n        ]"))
+    assert marked(found["read"]) == "self.k["
+
+
 def test_upstream_s_version_is_shown_where_it_is_another_one() -> None:
     assert "upstream" not in audit(HEAD + READ, HEAD + READ)
     assert "upstream" not in audit(HEAD + READ, "x = 1\n" + HEAD + READ)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import get_args
 
@@ -10,12 +11,14 @@ from auditor.gates.gaps import Gap, Shape, Sibling, nearness
 from auditor.gates.norm import learn as learn_norm
 from auditor.gates.norm import wait_line
 from auditor.gates.readings import key_parameters, reads_elements
-from auditor.model import Checked, Evidence, Hit, Location, Symbol
+from auditor.model import Checked, Claim, Evidence, Hit, Location, Symbol
 from auditor.rulebook import Param, of_shapes
 
 PARAMETERS = of_shapes(get_args(Shape))
 
 _MOST_EVIDENCE = 12
+_PLAIN = re.compile(r"self(?:\.\w+)+")
+"""An access path of names alone: the wait on such a gate can be seen in any text."""
 
 
 def learn(views: Sequence[View]) -> Norm:
@@ -72,7 +75,29 @@ def _hit(gap: Gap) -> Hit:
         _fix(gap),
         gap.cause,
         about=_short(gap.gate),
+        claim=_claim(gap),
     )
+
+
+def _claim(gap: Gap) -> Claim:
+    """What the gap says of its place, which is a function where no read is meant."""
+    if gap.shape == "dropped-parameter":
+        return Claim("function", gap.roots)
+    if gap.shape == "optional":
+        if gap.callers:
+            return Claim("call", (gap.callers[0].qualname.rpartition(".")[2],))
+        return Claim("read", gap.roots, here=gap.here)
+    if gap.shape == "removed":
+        at_def = (gap.line, gap.column) == (gap.function.facts.line, gap.function.facts.column)
+        return (
+            Claim("function", ())
+            if at_def
+            else Claim("read", gap.roots, _short(gap.gate), gap.here)
+        )
+    if gap.shape == "bypass":
+        # Whose gate it is that would have to be waited on, the path to the pool must say.
+        return Claim("read", ()) if gap.callers else Claim("raw", gap.roots)
+    return Claim("read", gap.roots, gap.gate if _PLAIN.fullmatch(gap.gate) else "", gap.here)
 
 
 def _message(gap: Gap) -> str:

@@ -14,6 +14,7 @@ from tabulate import tabulate
 from auditor.errors import UsageProblem
 from auditor.formats.order import runs
 from auditor.formats.records import FindingRecord
+from auditor.formats.source import spread
 from auditor.formats.text import Paint, Screen, count, finished, printable, scrub, wrap
 from auditor.model import SEVERITIES, BaselineEntry, Deployment
 from auditor.rulebook import Example, Rule
@@ -163,7 +164,8 @@ def _finding_lines(
     if finding["symbol"]:
         yield paint.bold(finding["symbol"])
     rule = paint.severity(finding["severity"], f"{finding['severity']} · {finding['rule']}")
-    yield f"{rule} · {finding['confidence']} confidence"
+    doubt = ", unconfirmed" if finding.get("confirmed") == "unconfirmed" else ""
+    yield f"{rule} · {finding['confidence']} confidence{doubt}"
     yield from wrap(finding["message"], width)
     yield ""
     fixed = f", fixed in {finding['fixed_in']}" if finding["fixed_in"] else ""
@@ -185,7 +187,8 @@ def _finding_lines(
             yield from lines[1:]
     yield from ("", paint.bold("The setting" if finding["category"] == "serve" else "The read"))
     end = max(raw["line"], min(raw["end_line"], raw["line"] + _LONGEST_READ - 1))
-    read = list(_source(_Place(raw["path"], raw["symbol"], raw["line"], end), roots, paint))
+    span = (raw["column"], raw.get("end_column", 0))
+    read = list(_source(_Place(raw["path"], raw["symbol"], raw["line"], end, *span), roots, paint))
     yield from read
     absent = set(read if len(read) == 1 else ())
     shown = finding["evidence"]
@@ -198,8 +201,10 @@ def _finding_lines(
         place = f"{entry['path']}:{entry['line']}{owner}{symbol}{note}"
         yield from wrap(place, width, "  ", "    ")
         if entry["side"] == "fork":
-            line = saved["line"]
-            drawn = list(_source(_Place(saved["path"], saved["symbol"], line, line), roots, paint))
+            line, span = saved["line"], (saved.get("column", 0), saved.get("end_column", 0))
+            last = min(saved.get("end_line", line), line + _LONGEST_READ - 1)
+            there = _Place(saved["path"], saved["symbol"], line, last, *span)
+            drawn = list(_source(there, roots, paint))
             # Why there is no source is said once.
             yield from (row for row in drawn if row not in absent)
             absent.update(drawn if len(drawn) == 1 else ())
@@ -216,10 +221,23 @@ def _because(word: str, reason: str) -> str:
 
 
 class _Place(NamedTuple):
+    """Lines of a file, and the columns where what is meant begins and ends; 0 for unknown."""
+
     path: str
     symbol: str
     line: int
     end: int
+    column: int = 0
+    end_column: int = 0
+
+    def columns(self, number: int, text: str) -> range:
+        """The marked code points of one of its lines, counted from 0; none where unknown."""
+        if not self.end_column:
+            return range(0)
+        indent = len(text) - len(text.lstrip())
+        start = self.column - 1 if number == self.line else indent
+        end = self.end_column - 1 if number == self.end else len(text)
+        return range(start, min(end, len(text)))
 
 
 def _source(place: _Place, roots: Sequence[Path], paint: Paint) -> Iterator[str]:
@@ -241,9 +259,13 @@ def _source(place: _Place, roots: Sequence[Path], paint: Paint) -> Iterator[str]
             yield f"    {paint.dim(f'    …  {told} left out')}"
         if left > 0 and _HEAD <= at < _HEAD + left:
             continue
-        text = printable(lines[number - 1].expandtabs(4))
+        text, columns = spread(lines[number - 1])
         if place.line <= number <= place.end:
             yield paint.bold(f"  > {number:>5}  {text}".rstrip())
+            marked = place.columns(number, lines[number - 1])
+            if marked:
+                start, end = columns[marked.start], columns[marked.stop]
+                yield f"{' ' * (11 + start)}{'^' * (end - start)}"
         else:
             yield f"    {number:>5}  {text}".rstrip()
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from auditor.formats import page
 from auditor.formats.areas import areas_of
 from auditor.formats.columns import Column, columns
-from auditor.formats.order import HOW_TO_SHOW, conditions, deployment, origin, rank
+from auditor.formats.order import HOW_TO_SHOW, certainty, conditions, deployment, origin, rank
 from auditor.formats.text import scrub
 from auditor.formats.verdict import Verdict
 from auditor.model import (
@@ -142,6 +142,7 @@ class _Page:
             most=_MOST,
             opened=_OPEN,
             how_to_show=HOW_TO_SHOW,
+            certainty=certainty,
             origin=origin,
             deployment=deployment,
             in_short=_in_short,

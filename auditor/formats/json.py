@@ -191,7 +191,7 @@ def _closed(node: Any) -> Any:
 
 def _finding(finding: Finding, proposal: Proposal | None) -> FindingRecord:
     hit, where = finding.hit, finding.hit.where
-    return {
+    record: FindingRecord = {
         "rule": finding.rule,
         "category": finding.category,
         "severity": finding.severity,
@@ -220,6 +220,11 @@ def _finding(finding: Finding, proposal: Proposal | None) -> FindingRecord:
         "disposition": finding.disposition,
         "disposition_reason": finding.disposition_reason,
     }
+    if where.end_column:
+        record["end_column"] = where.end_column
+    if hit.confirmed:
+        record["confirmed"] = hit.confirmed
+    return record
 
 
 def _deployment(deployment: Deployment | None) -> DeploymentRecord | None:
@@ -320,13 +325,18 @@ def _launch(launch: Launch) -> LaunchRecord:
 
 
 def _evidence(evidence: Evidence) -> EvidenceRecord:
-    return {
+    record: EvidenceRecord = {
         "path": evidence.path,
         "line": evidence.line,
         "symbol": evidence.symbol,
         "note": evidence.note,
         "side": evidence.side,
     }
+    if evidence.end_column:
+        record["column"] = evidence.column
+        record["end_line"] = evidence.end_line
+        record["end_column"] = evidence.end_column
+    return record
 
 
 def _side(side: SideInfo) -> SideRecord:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from auditor.formats.order import HOW_TO_SHOW, deployment, origin, rank
+from auditor.formats.order import HOW_TO_SHOW, certainty, deployment, origin, rank
 from auditor.formats.text import printable
 from auditor.formats.verdict import Verdict
 from auditor.model import Finding, Origin, Report, SideInfo, Skipped
@@ -146,7 +146,7 @@ def _row(finding: Finding) -> str:
     if hit.fix:
         what += f"<br>To do: {prose(hit.fix, _LONGEST_CELL)}"
     reach = "" if hit.reach == "live" else f", reach {hit.reach}"
-    certain = f"{finding.severity}<br>{hit.confidence} confidence{reach}"
+    certain = f"{finding.severity}<br>{certainty(finding)}{reach}"
     return f"| {certain} | {place} | {what} | {prose(origin(finding), _LONGEST_CELL)} |"
 
 

@@ -52,6 +52,12 @@ def place(finding: Finding) -> tuple[str, int, int, str, str]:
     return where.symbol.path, where.line, where.column, finding.rule, finding.fingerprint
 
 
+def certainty(finding: Finding) -> str:
+    """How sure a finding is, and whether a second parser could not be asked."""
+    doubt = ", unconfirmed" if finding.hit.confirmed == "unconfirmed" else ""
+    return f"{finding.hit.confidence} confidence{doubt}"
+
+
 def origin(finding: Finding) -> str:
     """Where a finding came from, in words."""
     if finding.since_base:

@@ -81,7 +81,18 @@ class ChangesRecord(TypedDict):
     own_commits: Count | None
 
 
-class EvidenceRecord(TypedDict):
+class _Span(TypedDict, total=False):
+    """The columns of what is meant on a line, and where it ends; left out where that is unknown.
+
+    The end is excluded.
+    """
+
+    column: Line
+    end_line: Line
+    end_column: Line
+
+
+class EvidenceRecord(_Span):
     """A place that supports a finding; ``side`` says in whose tree."""
 
     path: str
@@ -136,6 +147,8 @@ class _Added(TypedDict, total=False):
     effect: str
     means: str
     deployment: DeploymentRecord | None
+    end_column: Line
+    confirmed: Literal["yes", "unconfirmed"]
 
 
 class FindingRecord(_Added):
@@ -144,7 +157,8 @@ class FindingRecord(_Added):
     ``applicability`` is that of the edit which ``audit fix`` would try, ``display`` without one; it
     is null where that was not worked out, as only formats that show edits need it. ``since_base``
     names the upstream side after which upstream itself brought the defect, empty where that is not
-    so. ``deployment`` is null where what arms the code is not known.
+    so. ``deployment`` is null where what arms the code is not known. ``end_column`` (excluded) is
+    left out where the end is not known, ``confirmed`` where no second parser was asked.
     """
 
     rule: str

@@ -21,6 +21,7 @@ from auditor.formats.verdict import Verdict
 from auditor.model import (
     Evidence,
     Finding,
+    Location,
     Proposal,
     Replacement,
     Report,
@@ -184,8 +185,7 @@ class _Results:
         hit = finding.hit
         where = hit.where
         region: Json = {"startLine": where.line, "startColumn": where.column}
-        if where.end_line > where.line:
-            region["endLine"] = where.end_line
+        region |= _end(where)
         spot: Json = {
             "physicalLocation": {
                 "artifactLocation": self.artifact(where.symbol.path),
@@ -212,6 +212,7 @@ class _Results:
             "properties": {
                 "severity": finding.severity,
                 "confidence": hit.confidence,
+                **({"confirmed": hit.confirmed} if hit.confirmed else {}),
                 "origin": finding.origin,
                 "originReason": finding.origin_reason,
                 "reach": hit.reach,
@@ -235,6 +236,7 @@ class _Results:
                     "line": piece.line,
                     "symbol": piece.symbol,
                     "note": piece.note,
+                    **({"region": _region(piece)} if piece.end_column else {}),
                 }
                 for piece in elsewhere
             ]
@@ -293,7 +295,7 @@ class _Results:
             "id": number,
             "physicalLocation": {
                 "artifactLocation": self.artifact(piece.path),
-                "region": {"startLine": piece.line},
+                "region": _region(piece),
             },
         }
         if label:
@@ -320,6 +322,18 @@ class _Results:
         location = self.location(piece, 0)
         del location["id"]
         return {"location": location}
+
+
+def _region(piece: Evidence) -> Json:
+    """A line, or the exact place on it where that is known."""
+    start = {"startColumn": piece.column} if piece.end_column else {}
+    return {"startLine": piece.line, **start, **_end(piece)}
+
+
+def _end(where: Location | Evidence) -> Json:
+    """The end of a region as far as it is known; the column is that of the character behind."""
+    end: Json = {"endLine": where.end_line} if where.end_line > where.line else {}
+    return end | ({"endColumn": where.end_column} if where.end_column else {})
 
 
 def plain(text: str) -> str:

@@ -11,6 +11,7 @@ from tabulate import tabulate
 
 from auditor.formats.areas import areas_of, busiest, differing, summed
 from auditor.formats.order import HOW_TO_SHOW as _HOW_TO_SHOW
+from auditor.formats.order import certainty as _certainty
 from auditor.formats.order import deployment as _deployment
 from auditor.formats.order import origin as _origin
 from auditor.formats.order import rank as _rank
@@ -33,6 +34,7 @@ from auditor.formats.verdict import Verdict
 from auditor.model import (
     ChangeSet,
     Checked,
+    Disagreement,
     Evidence,
     Excerpt,
     FileChange,
@@ -231,7 +233,7 @@ class _Page:
         facts = [finding.rule, _origin(finding)]
         if hit.reach != "live":
             facts.append("reach unknown" if hit.reach == "unknown" else hit.reach)
-        facts += [*filter(None, [here]), f"{hit.confidence} confidence", self.short(finding)]
+        facts += [*filter(None, [here]), _certainty(finding), self.short(finding)]
         first, *rest = wrap_phrases(" · ".join(facts), self.screen.width, "  ")
         first = first.replace(finding.rule, self.paint.severity(finding.severity, finding.rule), 1)
         if finding.origin in ("introduced", "regressed"):
@@ -442,11 +444,22 @@ class _Page:
             key=lambda entry: (entry.side, entry.stage),
         ):
             yield from self.skipped(f"{side}, {stage}", list(of_stage))
+        yield from self.disagreements(self.report.disagreements)
         if self.report.hidden:
             yield self.paint.bold(f"Hidden · {count(sum(self.report.hidden.values()), 'finding')}")
         for reason, number in sorted(self.report.hidden.items()):
             told = _HOW_TO_SHOW.get(reason, reason)
             yield from wrap(f"{number} {told}", self.prose, "  ", "    ")
+
+    def disagreements(self, found: Sequence[Disagreement]) -> Iterator[str]:
+        """What the second reading left out: only who asks for everything wants to see it."""
+        if found and self.screen.verbose:
+            yield self.paint.bold(f"Contradicted by a second reading · {len(found)}")
+            for row in sorted(found):
+                place = f"{row.where.symbol.path}:{row.where.line}"
+                owner = "" if row.side == "fork" else f" ({row.side})"
+                told = f"{place}{owner} {row.where.symbol.qualname} — {row.rule}: {row.reason}"
+                yield from wrap(told, self.screen.width, "  ", "    ")
 
     def skipped(self, where: str, entries: Sequence[Skipped]) -> Iterator[str]:
         yield self.paint.warn(f"Skipped · {len(entries)} ({where})")

@@ -96,7 +96,8 @@ def _undecided(report: Report, strict: bool) -> tuple[str, ...]:
     reasons = [*report.undecided]
     if report.fork.read_files == 0:
         reasons.append("no Python file of the fork was read")
-    unread = {skipped.path for skipped in report.skipped if skipped.side == "fork"}
+    # What could not be read a second time was read once, and its findings stand.
+    unread = {s.path for s in report.skipped if s.side == "fork" and s.stage != "confirm"}
     if unread:
         reasons.append(f"{count(len(unread), 'file')} of the fork could not be read")
     if strict and len(report.skipped) > 0 and not unread:

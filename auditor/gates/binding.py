@@ -105,4 +105,20 @@ def substitute(value: Value, binding: Binding, line: int, column: int) -> Value:
         for before, gates in value.guards
         for path in paths_of(before, binding)
     )
-    return Value(paths, deps, types, parts, line, column, value.origin, guards, none=value.none)
+    taken = tuple(
+        (path, (line, column, origin))
+        for before, (_, _, origin) in value.taken
+        for path in paths_of(before, binding)
+    )
+    return Value(
+        paths,
+        deps,
+        types,
+        parts,
+        line,
+        column,
+        value.origin,
+        guards,
+        none=value.none,
+        taken=taken,
+    )

@@ -209,7 +209,8 @@ class Events(ABC):
         for path in sorted(value.paths):
             if not is_data(path):
                 continue
-            where = value.line or line
+            came, column, origin = value.came_by(path)
+            where = came or line
             held = dict(self.state.held)
             for token, keys in value.guard(path):
                 add_held(held, token, keys)
@@ -221,8 +222,8 @@ class Events(ABC):
                     self.state.may,
                     use,
                     where,
-                    value.column,
-                    value.origin or self.place(where, value.column),
+                    column,
+                    origin or self.place(where, column),
                     self.state.ordered,
                     handed,
                 )

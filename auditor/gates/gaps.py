@@ -48,7 +48,8 @@ class Gap:
 
     ``waits`` are the lines of the method's own waits, where it has some that do not cover the read,
     ``disarmed`` is where the gate of the object that is read through is made void. ``maybe_target``
-    says that the read may be no more than the target of a store.
+    says that the read may be no more than the target of a store, ``here`` that the function takes
+    the element itself, and not what it calls.
     """
 
     shape: Shape
@@ -69,6 +70,7 @@ class Gap:
     waits: tuple[int, ...] = ()
     disarmed: Place | None = None
     maybe_target: bool = False
+    here: bool = True
 
 
 def nearness(gap: Gap, sibling: Sibling) -> tuple[bool, bool, bool, bool, bool, int]:

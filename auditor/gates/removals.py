@@ -15,6 +15,10 @@ from auditor.gates.values import ELEMENT, Path, Read, Wait
 from auditor.model import Side
 from auditor.source import facts as f
 from auditor.source.names import Function
+from auditor.vocabulary import words
+
+_PART = frozenset(("stream", "event"))
+"""Of a device: what is asked for one of them does not wait for everything."""
 
 Functions = Mapping[str, Sequence[Function]]
 """Functions by qualified name."""
@@ -77,12 +81,27 @@ def _calls_of(function: Function, telling: frozenset[str]) -> Counter[tuple[str,
 
 def _lost(other: Readings, before: Function, readings: Readings, after: Function) -> list[Wait]:
     """Waits made by the function itself, or by a callee that only waits, and not made now."""
-    kept = {_name(w) for w in readings.summary(after, after.owner).waits}
+    now = readings.summary(after, after.owner).waits
+    then = other.summary(before, before.owner).waits
+    kept = {_name(w) for w in now}
+    # Whichever module is asked to wait for the whole device, the device is waited for.
+    whole = sum(map(_whole, now)) >= sum(map(_whole, then))
     return [
         w
-        for w in other.summary(before, before.owner).waits
+        for w in then
         if w.kind != "believed" and _name(w) and _name(w) not in kept and _plain(other, w, before)
+        if not (whole and _whole(w))
     ]
+
+
+def _whole(wait: Wait) -> bool:
+    """Whether a module is asked to wait, and not a stream or an event that it was asked for."""
+    root, *steps = wait.token
+    return (
+        wait.kind == "device"
+        and root.startswith("global:")
+        and _PART.isdisjoint(word for step in steps for word in words(step))
+    )
 
 
 def _plain(other: Readings, wait: Wait, function: Function) -> bool:
@@ -177,6 +196,7 @@ def _gap(wait: Wait, before: Function, side: Side, after: Function, first: Read)
         "whether anything else orders the read is not known",
         f"{facts.qualname}.{name}",
         name,
+        here=first is None or first.origin.qualname == facts.qualname,
     )
 
 

@@ -212,6 +212,7 @@ class Judge:
             siblings[0].gate if siblings else first.gate or _any_gate(chosen),
             waits=self._own_waits(candidate, shape, first.read.line),
             disarmed=self.readings.disarming(context, first.root) if shape == "delegate" else None,
+            here=first.read.origin.qualname == qualname,
         )
 
     def _reach(

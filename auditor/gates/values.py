@@ -46,6 +46,9 @@ class Place(msgspec.Struct, frozen=True, array_like=True):
     column: int = 1
 
 
+Taken: TypeAlias = "tuple[tuple[Path, tuple[int, int, Place | None]], ...]"
+"""Path → line, column and origin of the value that led to it, before several were joined."""
+
 Guards: TypeAlias = "tuple[tuple[Path, tuple[tuple[Path, Keys | None], ...]], ...]"
 """Path → the gates that were held on the way to it."""
 
@@ -56,7 +59,8 @@ class Value(msgspec.Struct, frozen=True, array_like=True):
     ``parts`` are the members of a tuple or list display. ``line``/``column`` is where the function
     at hand came by it, ``origin`` where the element was taken, maybe in a callee. ``local`` is a
     function defined in the same body. ``text`` is a string literal, ``none`` a None or False.
-    ``guards`` are gates held for one of the paths only, since it was returned behind them.
+    ``guards`` are gates held for one of the paths only, since it was returned behind them;
+    ``taken`` is for paths that were come by elsewhere, on another branch.
     """
 
     paths: frozenset[Path] = frozenset()
@@ -70,6 +74,7 @@ class Value(msgspec.Struct, frozen=True, array_like=True):
     text: str = ""
     none: bool = False
     local: Function | None = None
+    taken: Taken = ()
 
     @property
     def keys(self) -> Keys:
@@ -93,11 +98,17 @@ class Value(msgspec.Struct, frozen=True, array_like=True):
             self.column,
             self.origin,
             tuple((_longer(p, name), held) for p, held in self.guards) if self.guards else (),
+            taken=tuple((_longer(p, name), t) for p, t in self.taken) if self.taken else (),
         )
 
     def guard(self, path: Path) -> tuple[tuple[Path, Keys | None], ...]:
         """The gates held for one path beyond those of the moment."""
         return next((held for p, held in self.guards if p == path), ())
+
+    def came_by(self, path: Path) -> tuple[int, int, Place | None]:
+        """Line, column and origin of one of its paths."""
+        own = (self.line, self.column, self.origin)
+        return next((taken for p, taken in self.taken if p == path), own)
 
     def at(self, place: Place) -> Value:
         """The same value, taken at another place."""
@@ -164,7 +175,21 @@ def join_values(values: Iterable[Value]) -> Value:
         _join_guards(known),
         none=all(v.none for v in known),
         local=first.local,
+        taken=_join_taken(known, first),
     )
+
+
+def _join_taken(values: list[Value], first: Value) -> Taken:
+    """A path is taken where the first value that leads to it took it."""
+    places = {(v.line, v.column, v.origin) for v in values}
+    if len(places) == 1 and not any(v.taken for v in values):
+        return ()
+    own = (first.line, first.column, first.origin)
+    found: dict[Path, tuple[int, int, Place | None]] = {}
+    for value in values:
+        for path in value.paths:
+            found.setdefault(path, value.came_by(path))
+    return tuple(sorted((p, taken) for p, taken in found.items() if taken != own))
 
 
 def _join_guards(values: list[Value]) -> Guards:

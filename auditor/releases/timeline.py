@@ -12,6 +12,7 @@ import msgspec
 from auditor.background import Background
 from auditor.checks import CHECKS
 from auditor.checks.sides import Sides, unmarked
+from auditor.confirm.second import SecondReading
 from auditor.model import (
     CONFIDENCES,
     Confidence,
@@ -164,6 +165,12 @@ def _verdict(sides: Sides, rules: Sequence[Rule]) -> Verdict:
         if rule.check in CHECKS:
             judged = CHECKS[rule.check].judge(rule.params, norms[rule.check], view)
             hits += [(rule, hit) for hit in judged]
+
+    # What it cannot read is said by an audit: here a row under Skipped means that a finding may be
+    # missing for want of its file.
+    second = SecondReading([view], sides.store.folder)
+    hits = second.confirmed(hits)
+    second.save()
 
     def report_path(side: Side, path: str) -> str:
         return snapshot.report_path(path)

@@ -121,6 +121,7 @@ def run(
         excerpts=lines,
         closest=closest,
         mismatch=mismatch,
+        disagreements=outcome.disagreements,
     )
 
 
@@ -173,4 +174,5 @@ def audit_sources(
         launches=served.launches,
         suppressions=accepted.suppressions,
         excerpts=excerpts.excerpts(accepted.findings, trees, scope.read),
+        disagreements=outcome.disagreements,
     )

@@ -94,6 +94,8 @@ def _of(finding: Finding, files: _Files) -> list[Excerpt]:
     marked = lines[where.line - 1]
     in_script = finding.category == "serve"
     end = _end_of_word(marked, where.column) if in_script else _end_of_read(marked, where.column)
+    if where.end_column:
+        end = where.end_column if where.end_line <= where.line else 0
     spot = _Spot("fork", path, symbol, where.line, where.column, end)
     found = [_excerpt("read", lines, spot)]
     sibling = nearest_sibling(finding)
@@ -148,6 +150,11 @@ class _Spot(NamedTuple):
 
 
 def _spot(piece: Evidence, lines: Sequence[str]) -> _Spot:
+    if piece.end_column:
+        end = piece.end_column if piece.end_line <= piece.line else 0
+        return _Spot(
+            piece.side, piece.path, piece.symbol, piece.line, piece.column, end, piece.note
+        )
     return _line(piece.side, piece.path, piece.symbol, piece.line, lines, piece.note)
 
 

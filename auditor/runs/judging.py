@@ -12,11 +12,13 @@ from auditor.checks import CHECKS
 from auditor.checks.overlap import distinct
 from auditor.checks.sides import Sides
 from auditor.checks.view import Norm, View
+from auditor.confirm.second import SecondReading
 from auditor.deployment.kept import conditions
 from auditor.deployment.needs import Needs, Place
 from auditor.deployment.words import SERVER
 from auditor.model import (
     Checked,
+    Disagreement,
     Finding,
     Hit,
     Side,
@@ -49,13 +51,15 @@ class Workings:
 class Outcome(msgspec.Struct, frozen=True):
     """What judging the sides gave, before any filter; paths are report paths.
 
-    ``needs`` are the conditions of the findings' symbols.
+    ``needs`` are the conditions of the findings' symbols, ``disagreements`` what the second reading
+    left out.
     """
 
     findings: tuple[Finding, ...]
     checked: tuple[Checked, ...]
     skipped: tuple[Skipped, ...]
     needs: tuple[tuple[Symbol, Needs], ...] = ()
+    disagreements: tuple[Disagreement, ...] = ()
 
 
 def judged(
@@ -112,6 +116,9 @@ def _judge(
         hits = distinct(hits)
         for name, norm in norms.items():
             checked += CHECKS[name].survey(norm, fork)
+    with clock.stage("confirm", 0, len(hits)):
+        second = SecondReading(views, cache)
+        hits = second.confirmed(hits)
     snapshots: dict[Side, Snapshot] = {}
     for snapshot in sides.snapshots:
         snapshots.setdefault(snapshot.side, snapshot)
@@ -123,7 +130,8 @@ def _judge(
         unread = [*sides.skipped, *skipped_of(sides.snapshots)]
         witnesses = Witnesses(fork, others, elsewhere.result(), unread, report_path, newer)
         blamed = [(rule, hit, blame(*witnesses(hit))) for rule, hit in hits]
-        blamed = pointed(blamed, fork, norms, witnesses)
+        blamed = second.spanned(pointed(blamed, fork, norms, witnesses))
+        second.save()
         findings = triage(blamed, report_path)
     placed = tuple(_placed(row, report_path) for row in checked)
     deep = (
@@ -133,7 +141,12 @@ def _judge(
     )
     with clock.stage("conditions"):
         needs = _needs(fork, [hit for _, hit, _ in blamed], report_path, cache, alone)
-    return Outcome(tuple(findings), placed, (*sides.skipped, *deep), needs)
+    unconfirmed = (
+        msgspec.structs.replace(row, path=report_path(row.side, row.path)) for row in second.skipped
+    )
+    skipped = (*sides.skipped, *deep, *unconfirmed)
+    contradicted = tuple(_located(row, report_path) for row in second.disagreements)
+    return Outcome(tuple(findings), placed, skipped, needs, contradicted)
 
 
 def _needs(
@@ -185,6 +198,12 @@ def _place(fork: View, hit: Hit) -> Place:
     chosen = max(classes, key=lambda key: len(fork.index.subclasses.get(key, ())))
     names = tuple(name for _, name in fork.index.classes[chosen].mro)
     return Place(where.path, where.qualname, names)
+
+
+def _located(row: Disagreement, report_path: Callable[[Side, str], str]) -> Disagreement:
+    symbol = row.where.symbol
+    symbol = msgspec.structs.replace(symbol, path=report_path(row.side, symbol.path))
+    return msgspec.structs.replace(row, where=msgspec.structs.replace(row.where, symbol=symbol))
 
 
 def _placed(row: Checked, report_path: Callable[[Side, str], str]) -> Checked:

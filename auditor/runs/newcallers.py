@@ -76,7 +76,16 @@ def _is_upstreams(symbol: Symbol, fork: View, witnesses: Witnesses) -> bool:
 def _at_caller(hit: Hit, users: Sequence[Place]) -> Hit:
     first, *others = users
     caller, helper = first.qualname.rpartition(".")[2], hit.where.symbol.qualname
-    read = Evidence(hit.where.symbol.path, hit.where.line, helper, "the read that does not wait")
+    place = hit.where
+    read = Evidence(
+        place.symbol.path,
+        place.line,
+        helper,
+        "the read that does not wait",
+        column=place.column if place.end_column else 0,
+        end_line=place.end_line if place.end_column else 0,
+        end_column=place.end_column,
+    )
     also = [Evidence(u.path, u.line, u.qualname, f"calls {helper} too") for u in others]
     symbol = Symbol(first.path, first.qualname)
     return msgspec.structs.replace(

@@ -3,7 +3,7 @@
 The standard library's parser is used rather than a concrete syntax tree: facts need no comments or
 white space, and on a release's files it was measured about 25 times faster than libcst with
 positions, which is the difference between reading every file that names a gate and reading only a
-guess at them. libcst serves where source is written (see ``fix``).
+guess at them. libcst serves where source is written (see ``fix``) or read twice (``confirm``).
 """
 
 from __future__ import annotations

@@ -38,6 +38,7 @@ def finding(**changes: Any) -> Finding:
         "line": changes.pop("line", 1811),
         "column": changes.pop("column", 15),
         "end_line": changes.pop("end_line", 1811),
+        "end_column": changes.pop("end_column", 0),
     }
     hit = {
         "anchor": "index_k_with_scale_buffer",
@@ -49,6 +50,7 @@ def finding(**changes: Any) -> Finding:
         "reach_reason": "the pool is registered with a layer transfer counter",
         "fix": "call self._wait_for_layer(layer_id) before the read",
         "cause": "",
+        "confirmed": "",
     }
     hit.update({key: changes.pop(key) for key in tuple(changes) if key in hit})
     return Finding(
@@ -68,6 +70,7 @@ def finding(**changes: Any) -> Finding:
                     place["line"],
                     place["column"],
                     place["end_line"],
+                    place["end_column"],
                 ),
                 **hit,
             ),

@@ -77,6 +77,21 @@ def test_a_finding_is_shown_with_the_lines_of_the_read_and_of_every_sibling(
     assert "means    Answers are garbled once requests hit the host tier." in text
 
 
+def test_carets_stand_under_the_read_and_under_each_wait(tmp_path: Path) -> None:
+    source = SOURCE.replace("        self.wait(layer)", "    \t  self.wait(layer)  # 終", 1)
+    wait = Evidence("pool.py", 3, "Pool.get_key", "waits", column=8, end_line=3, end_column=24)
+    place = {"column": 15, "end_line": 13, "end_column": 12}
+    text = page(tmp_path, source=source, evidence=(wait,), confirmed="yes", **place)
+    assert "  >    12          key = self.key[layer]\n" + " " * 25 + "^" * 15 + "\n" in text
+    assert "  >    13          return key, self.value[layer]\n" + " " * 19 + "^^^\n" in text
+    assert "  >     3            self.wait(layer)  # 終\n" + " " * 21 + "^" * 16 + "\n" in text
+    assert "unconfirmed" not in text
+
+
+def test_what_no_second_parser_read_is_said_to_be_unconfirmed(tmp_path: Path) -> None:
+    assert "high confidence, unconfirmed\n" in page(tmp_path, confirmed="unconfirmed")
+
+
 def test_a_long_function_is_shown_without_its_middle(tmp_path: Path) -> None:
     body = "".join(f"        x{n} = {n}\n" for n in range(100))
     source = SOURCE.replace("        self.wait(layer)\n        return self.value", f"{body}@", 1)

@@ -142,6 +142,29 @@ def test_a_range_of_lines() -> None:
     assert place["physicalLocation"]["region"] == region
 
 
+def test_a_span_is_a_region_of_the_read_and_of_each_wait() -> None:
+    waits = (
+        Evidence("a.py", 5, "f", "waits", column=9, end_line=6, end_column=10),
+        Evidence("a.py", 8, "g", "waits", column=9, end_line=8, end_column=30),
+        Evidence("a.py", 9, "h", "waits"),
+        Evidence("a.py", 4, "f", "waits", "upstream", column=5, end_line=4, end_column=7),
+    )
+    place = {"line": 7, "column": 3, "end_line": 7, "end_column": 21}
+    result = result_of(report(finding(**place, evidence=waits)))
+    regions = [
+        location["physicalLocation"]["region"]
+        for location in (*result["locations"], *result["relatedLocations"])
+    ]
+    assert regions == [
+        {"startLine": 7, "startColumn": 3, "endColumn": 21},
+        {"startLine": 5, "startColumn": 9, "endLine": 6, "endColumn": 10},
+        {"startLine": 8, "startColumn": 9, "endColumn": 30},
+        {"startLine": 9},
+    ]
+    [elsewhere] = result["properties"]["evidenceElsewhere"]
+    assert elsewhere["region"] == {"startLine": 4, "startColumn": 5, "endColumn": 7}
+
+
 @pytest.mark.parametrize(
     ("severity", "level"),
     [

@@ -60,3 +60,18 @@ def test_a_wait_on_the_familys_gate_is_missed_whatever_it_waited_for(wait: str) 
 
 def test_a_wait_on_no_gate_is_a_lost_wait() -> None:
     assert confidences("self.done[0].synchronize()") == [("wait-lost", "high", "regressed")]
+
+
+@pytest.mark.parametrize(
+    "now, told",
+    [
+        ("platform.synchronize()", False),
+        ("platform.empty_cache()", True),
+        ("self.stream.synchronize()", True),
+    ],
+)
+def test_the_whole_device_is_waited_for_through_any_module(now: str, told: bool) -> None:
+    path = "sglang/srt/pool.py"
+    before = POOL.format(wait="torch.cuda.synchronize()")
+    report = audit_sources({path: POOL.format(wait=now)}, {path: before})
+    assert [f.rule for f in report.findings] == (["wait-lost"] if told else [])
