@@ -58,7 +58,7 @@ class Sides:
         return [{p: self.scans.digest(data) for p, data in s.items()} for s in self.sources]
 
     def views(self) -> list[View]:
-        """A view of each side; what one side calls a gate is looked for on all."""
+        """A view of each side, still without readings; what one calls a gate is one on all."""
         derived = Derived()
         scouts = [
             Scout(sources, self.vocabulary, self._facts(snapshot, sources), self.scans, derived)
@@ -75,10 +75,10 @@ class Sides:
         self._memory = Memory(self.store.folder, content_key([words, *sorted(shared.gates)], ()))
         views: list[View] = []
         rows = zip(self.snapshots, scouts, chosen, strict=True)
-        for number, (snapshot, scout, names) in enumerate(rows):
-            with self.stage("analyse", number, len(scouts)):
-                read = {path: self.scans.digest(scout.sources[path]) for path in scout.modules}
-                view = View(
+        for snapshot, scout, names in rows:
+            read = {path: self.scans.digest(scout.sources[path]) for path in scout.modules}
+            views.append(
+                View(
                     snapshot.side,
                     snapshot.ref,
                     scout.sources,
@@ -89,9 +89,14 @@ class Sides:
                     self._read(snapshot, scout.sources),
                     self._memory.side(content_key(sorted(shared.protected), [read])),
                 )
-                _ = view.readings.readings
-            views.append(view)
+            )
         return views
+
+    def analyse(self, views: Sequence[View]) -> None:
+        """Make the readings of each side."""
+        for number, view in enumerate(views):
+            with self.stage("analyse", number, len(views)):
+                _ = view.readings.readings
 
     def _read_ahead(self) -> None:
         """Extract all at once the changed files whose other versions were extracted before.
@@ -103,9 +108,15 @@ class Sides:
             before = {p: data for p, data in other.items() if fork.get(p, data) is not data}
             self.store.facts({path: fork[path] for path in sorted(self.store.known(before))})
 
+    def adopt(self, skipped: Iterable[Skipped], facts: Mapping[bytes, bytes]) -> None:
+        """Take over what another process could not read, and what it extracted."""
+        self.skipped += [row for row in skipped if row not in self.skipped]
+        self.store.adopt(facts)
+
     def save(self) -> None:
         """Keep what was worked out of the views for later runs."""
         self.scans.save()
+        self.store.save()
         if self._memory is not None:
             self._memory.save()
 

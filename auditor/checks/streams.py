@@ -37,7 +37,7 @@ class StreamNorm:
 
 
 def learn(views: Sequence[View]) -> StreamNorm:
-    """Reads every side; what is the same on two is read once."""
+    """Picks the files of every side; what is the same on two will be read once."""
     shortened = Shortened()
     found: list[tuple[View, SideStreams]] = []
     for view in views:
@@ -49,8 +49,7 @@ def learn(views: Sequence[View]) -> StreamNorm:
             view.vocabulary,
             shortened,
         )
-        _ = streams.entries, streams.copies
-        view.beside.update(streams.beside)
+        streams.pick()
         found.append((view, streams))
     return StreamNorm(tuple(found))
 

@@ -15,8 +15,6 @@ from auditor.gates.removals import removed_waits
 from auditor.gates.siblings import Judge
 from auditor.gates.values import Place
 from auditor.model import Side, Symbol
-from auditor.source.facts import ModuleFacts
-from auditor.source.facts import functions as functions_of
 from auditor.source.index import SourceIndex
 from auditor.source.names import Function
 from auditor.source.scans import Scans
@@ -38,7 +36,7 @@ class View:
     """One side, read: its files, what was extracted of them, and the readings they share.
 
     ``sources`` are all Python files by package-relative path. ``read`` gives the facts of files
-    that the gates have no part in, or of some functions of them; ``beside`` keeps what it gave.
+    that the gates have no part in, or of some functions of them.
     """
 
     side: Side
@@ -50,7 +48,6 @@ class View:
     scans: Scans
     read: Read
     memory: SideMemory | None = None
-    beside: dict[str, ModuleFacts] = field(default_factory=dict)
     _gaps: dict[int, tuple[Norm, Judge, list[Gap]]] = field(default_factory=dict)
 
     @cached_property
@@ -125,19 +122,6 @@ class View:
         for function in self.index.every_function():
             found.setdefault(function.facts.qualname, []).append(function)
         return {name: tuple(functions) for name, functions in found.items()}
-
-    def named(self, qualname: str) -> tuple[Function, ...]:
-        """Every function of a qualified name that was read for any check."""
-        found = self.functions.get(qualname, ())
-        known = {function.path for function in found}
-        more = (
-            Function(path, facts)
-            for path, module in self.beside.items()
-            if path not in known and path not in self.index.modules
-            for facts in functions_of(module)
-            if facts.qualname == qualname
-        )
-        return (*found, *more)
 
     @cached_property
     def readings_of(self) -> Mapping[str, tuple[Reading, ...]]:

@@ -63,23 +63,23 @@ class Norm:
         for other in self.views:
             if other.side not in _BEFORE.get(view.side, ()):
                 continue
-            for missing in _compared(other, view).missing(only):
+            compared = _compared(other, view)
+            for missing in compared.missing(only):
                 mark = (missing.path, missing.qualname, missing.shape, missing.site.key)
                 if other.side == "upstream" or mark not in seen:
                     yield other, missing
                 seen.add(mark)
+            # Read whole, such a file is told to be unreadable.
+            for side, paths in ((other, compared.unread_before), (view, compared.unread)):
+                side.read({path: side.sources[path] for path in paths})
 
     def _of_fork(self) -> list[tuple[View, Missing]]:
         return next((self.missing(v) for v in self.views if v.side == "fork"), [])
 
 
 def learn(views: Sequence[View]) -> Norm:
-    """What the fork lacks of the other sides."""
-    norm = Norm(tuple(views))
-    for view in views:
-        if view.side == "fork":
-            norm.missing(view)
-    return norm
+    """The sides; what each lacks is worked out when it is asked for."""
+    return Norm(tuple(views))
 
 
 def judge(params: Mapping[str, Param], norm: Norm, view: View) -> Iterator[Hit]:

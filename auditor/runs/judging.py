@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -29,10 +30,13 @@ from auditor.repo.snapshot import Snapshot
 from auditor.rulebook import CheckName, Rule, Rulebook
 from auditor.runs.newcallers import pointed
 from auditor.runs.opening import skipped_of
-from auditor.runs.other_sides import Witnesses, defects
+from auditor.runs.other_sides import Defects, Witnesses, defects
 from auditor.runs.request import Clock
 from auditor.source.results import ResultStore, content_key
 from auditor.triage.findings import blame, triage
+
+Norms = dict[CheckName, Any]
+"""What each check learned of all sides; opaque but to the check."""
 
 
 class Workings:
@@ -103,19 +107,22 @@ def _judge(
 ) -> Outcome:
     views = sides.views()
     fork, others = views[0], views[1:]
-    hits: list[tuple[Rule, Hit]] = []
-    checked: list[Checked] = []
     rules = [rule for rule in rules if rule.check in CHECKS]
+    apart = [rule for rule in rules if CHECKS[rule.check].alone]
+    rest = [rule for rule in rules if not CHECKS[rule.check].alone]
+    norms = _learned(apart, views)
+    beside = Background(lambda: _found(apart, norms, views, sides), alone=alone)
+    sides.analyse(views)
     with clock.stage("judge", 0, len(fork.readings.readings)):
-        norms = {name: CHECKS[name].learn(views) for name in sorted({r.check for r in rules})}
+        norms |= _learned(rest, views)
         workings.views, workings.norms = views, norms
-        elsewhere = Background(lambda: defects(rules, norms, others), alone=alone)
-        for rule in rules:
-            judged = CHECKS[rule.check].judge(rule.params, norms[rule.check], fork)
-            hits += [(rule, hit) for hit in judged]
-        hits = distinct(hits)
-        for name, norm in norms.items():
-            checked += CHECKS[name].survey(norm, fork)
+        elsewhere = Background(lambda: defects(rest, norms, others), alone=alone)
+        hits = [(rule, hit) for rule in rest for hit in _hits(rule, norms, fork)]
+        checked = _checked(rest, norms, fork)
+        also = beside.result()
+        sides.adopt(also.skipped, also.facts)
+        hits = distinct([*hits, *((apart[number], hit) for number, hit in also.hits)])
+        checked += also.checked
     with clock.stage("confirm", 0, len(hits)):
         second = SecondReading(views, cache)
         hits = second.confirmed(hits)
@@ -128,7 +135,8 @@ def _judge(
 
     with clock.stage("origin", 0, len(hits)):
         unread = [*sides.skipped, *skipped_of(sides.snapshots)]
-        witnesses = Witnesses(fork, others, elsewhere.result(), unread, report_path, newer)
+        known = [_merged(*pair) for pair in zip(elsewhere.result(), also.elsewhere, strict=True)]
+        witnesses = Witnesses(fork, others, known, unread, report_path, newer)
         blamed = [(rule, hit, blame(*witnesses(hit))) for rule, hit in hits]
         blamed = second.spanned(pointed(blamed, fork, norms, witnesses))
         second.save()
@@ -147,6 +155,41 @@ def _judge(
     skipped = (*sides.skipped, *deep, *unconfirmed)
     contradicted = tuple(_located(row, report_path) for row in second.disagreements)
     return Outcome(tuple(findings), placed, skipped, needs, contradicted)
+
+
+class _Found(NamedTuple):
+    """What checks found that were done in another process; hits go by the number of their rule."""
+
+    hits: list[tuple[int, Hit]]
+    checked: list[Checked]
+    elsewhere: list[Defects]
+    skipped: Sequence[Skipped]
+    facts: Mapping[bytes, bytes]
+
+
+def _found(rules: Sequence[Rule], norms: Norms, views: Sequence[View], sides: Sides) -> _Found:
+    fork, others = views[0], views[1:]
+    hits = [(number, hit) for number, rule in enumerate(rules) for hit in _hits(rule, norms, fork)]
+    checked = _checked(rules, norms, fork)
+    elsewhere = defects(rules, norms, others)
+    return _Found(hits, checked, elsewhere, sides.skipped, sides.store.fresh)
+
+
+def _learned(rules: Sequence[Rule], views: Sequence[View]) -> Norms:
+    return {name: CHECKS[name].learn(views) for name in sorted({r.check for r in rules})}
+
+
+def _hits(rule: Rule, norms: Norms, view: View) -> Iterator[Hit]:
+    return CHECKS[rule.check].judge(rule.params, norms[rule.check], view)
+
+
+def _checked(rules: Sequence[Rule], norms: Norms, view: View) -> list[Checked]:
+    names = sorted({rule.check for rule in rules})
+    return [row for name in names for row in CHECKS[name].survey(norms[name], view)]
+
+
+def _merged(one: Defects, other: Defects) -> Defects:
+    return {name: [*one.get(name, ()), *other.get(name, ())] for name in {*one, *other}}
 
 
 def _needs(

@@ -9,6 +9,7 @@ from auditor.checks.view import View
 from auditor.gates.norm import wait_line
 from auditor.model import Evidence, Hit, Side, Skipped, Symbol
 from auditor.rulebook import CheckName, Rule
+from auditor.source.unchanged import digests
 from auditor.triage.findings import State, Witness
 
 Defects = Mapping[str, Sequence[Hit]]
@@ -72,7 +73,7 @@ class Witnesses:
     def _state(self, view: View, hit: Hit) -> tuple[State, tuple[Evidence, ...]]:
         symbol = hit.where.symbol
         roots = set(hit.anchor.split(","))
-        at_home = any(f.path == symbol.path for f in view.named(symbol.qualname))
+        at_home = _at_home(view, symbol)
         for other in self.defects[id(view)].get(symbol.qualname, ()):
             if at_home and other.where.symbol.path != symbol.path:
                 continue  # another file's class of the same name
@@ -101,7 +102,7 @@ class Witnesses:
         ]
         if told:  # the hit itself rests on this side's version of the symbol
             return "gated", ()
-        if view.named(symbol.qualname) or _defines(view, symbol.path, symbol.qualname):
+        if symbol.qualname in view.functions or _defines(view, symbol.path, symbol.qualname):
             return "present", ()
         return "absent", ()
 
@@ -119,6 +120,14 @@ def texts(view: View, symbol: Symbol) -> frozenset[str]:
 
     Functions of other files count only where the symbol's own has none of the name.
     """
-    found = view.named(symbol.qualname)
-    at_home = [f for f in found if f.path == symbol.path]
-    return frozenset(f.facts.digest for f in at_home or found)
+    found = view.functions.get(symbol.qualname, ())
+    at_home = {f.facts.digest for f in found if f.path == symbol.path}
+    if not at_home and symbol.path not in view.index.modules:
+        at_home = set(digests(view.sources.get(symbol.path, b""), symbol.qualname))
+    return frozenset(at_home or (f.facts.digest for f in found))
+
+
+def _at_home(view: View, symbol: Symbol) -> bool:
+    """Whether a side has the symbol in the same file."""
+    known = any(f.path == symbol.path for f in view.functions.get(symbol.qualname, ()))
+    return known or _defines(view, symbol.path, symbol.qualname)

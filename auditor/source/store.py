@@ -141,6 +141,15 @@ class FactStore:
             if self._database is not None:
                 self._fresh[key] = value
 
+    @property
+    def fresh(self) -> Mapping[bytes, bytes]:
+        """What was extracted since the last time, encoded, by key: for another process's store."""
+        return self._fresh
+
+    def adopt(self, fresh: Mapping[bytes, bytes]) -> None:
+        """Keep what another process extracted."""
+        self._fresh |= fresh
+
     def save(self) -> None:
         """Write what was extracted since the last time, in one transaction."""
         if self._database is None or not self._fresh:

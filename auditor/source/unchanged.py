@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator
 
 import msgspec
 
@@ -32,9 +33,7 @@ def without(data: bytes, before: f.ModuleFacts) -> tuple[bytes, dict[int, f.Func
     lines = data.split(b"\n")
     found: dict[int, f.FunctionFacts] = {}
     for piece in cut(data):
-        text = piece.text.split(b"\n")
-        while not text[-1].strip() or text[-1].lstrip().startswith(b"#"):
-            text.pop()
+        text = _own_lines(piece)
         head = _FUNCTION.match(text[piece.decorators])
         name = _owner(piece) + head[2] if head else b""
         one = known.get((name.decode(errors="replace"), digest(b"\n".join(text))))
@@ -46,6 +45,23 @@ def without(data: bytes, before: f.ModuleFacts) -> tuple[bytes, dict[int, f.Func
             stub[-1] += b"): ..."
             lines[piece.start - 1 : end] = stub
     return b"\n".join(lines), found
+
+
+def digests(data: bytes, qualname: str) -> Iterator[str]:
+    """What tells the functions of a name in a file apart, by its lines alone."""
+    for piece in cut(data):
+        text = _own_lines(piece)
+        head = _FUNCTION.match(text[piece.decorators])
+        if head is not None and _owner(piece) + head[2] == qualname.encode():
+            yield digest(b"\n".join(text))
+
+
+def _own_lines(piece: Piece) -> list[bytes]:
+    """The lines of a piece without what stands between it and the next one."""
+    text = piece.text.split(b"\n")
+    while len(text) > 1 and (not text[-1].strip() or text[-1].lstrip().startswith(b"#")):
+        text.pop()
+    return text
 
 
 def _owner(piece: Piece) -> bytes:

@@ -30,10 +30,7 @@ class SideStreams:
         vocabulary: Vocabulary,
         shortened: Shortened,
     ) -> None:
-        """``index`` holds the files that were read whole; ``shortened`` is shared between sides.
-
-        ``beside`` are the files that were read for this, whole or in part.
-        """
+        """``index`` holds the files that were read whole; ``shortened`` is shared between sides."""
         self.sources = sources
         self.known = index.modules
         self.derived = index.derived
@@ -41,7 +38,10 @@ class SideStreams:
         self.scans = scans
         self.vocabulary = vocabulary
         self.shortened = shortened
-        self.beside: dict[str, f.ModuleFacts] = {}
+
+    def pick(self) -> None:
+        """Look for the files that matter, and read none of them yet."""
+        _ = self._entering, self._to_host
 
     @cached_property
     def _entering(self) -> list[str]:
@@ -58,12 +58,12 @@ class SideStreams:
         found = {path: self.known[path] for path in paths if path in self.known}
         missing = [path for path in paths if path not in self.known]
         short = {path: self.shortened.telling(self.sources[path]) for path in missing}
-        self.beside.update(self.read(short))
+        beside = dict(self.read(short))
         # What cannot be read in part is read whole, or is told to be unreadable.
-        failed = {path: self.sources[path] for path in missing if path not in self.beside}
+        failed = {path: self.sources[path] for path in missing if path not in beside}
         if failed:
-            self.beside.update(self.read(failed))
-        return {**found, **self.beside}
+            beside |= self.read(failed)
+        return {**found, **beside}
 
     @cached_property
     def entries(self) -> list[Entry]:

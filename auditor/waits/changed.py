@@ -47,7 +47,7 @@ class Pieces:
 
     def __init__(self, sources: Mapping[str, bytes]) -> None:
         self.sources = sources
-        self.unread: dict[str, str] = {}  # why some function of a file could not be read
+        self.unread: set[str] = set()  # files with a function that could not be read
         self.differing: dict[tuple[str, str], tuple[list[Piece], list[Piece]]] = {}
         self._cut: dict[str, list[Piece]] = {}
         self._read: dict[tuple[str, int], list[Version]] = {}
@@ -74,8 +74,8 @@ class Pieces:
             lead = b"\n" * (piece.start - 2) + b"class " + owner + b":\n"
         try:
             read = extract(lead + piece.text, "")
-        except Unreadable as error:
-            self.unread.setdefault(path, str(error))
+        except Unreadable:
+            self.unread.add(path)
             return []
         return [Version(path, facts, piece.text) for facts in f.functions(read)]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from auditor.source.statements import words
@@ -40,10 +40,7 @@ class Missing:
 
 
 class Comparison:
-    """The files of two trees; contents that are equal are one object in both.
-
-    ``unread`` grows by why a function could not be compared, by the path of its file.
-    """
+    """The files of two trees; contents that are equal are one object in both."""
 
     def __init__(
         self, before: Mapping[str, bytes], after: Mapping[str, bytes], calls: Calls
@@ -59,9 +56,14 @@ class Comparison:
         self._moves = Moves(self._before, self._after, files, self._still)
 
     @property
-    def unread(self) -> dict[str, str]:
-        """Why functions of a file of the later tree could not be read, by path."""
+    def unread(self) -> Set[str]:
+        """The files of the later tree with functions that could not be read."""
         return self._after.unread
+
+    @property
+    def unread_before(self) -> Set[str]:
+        """Those of the earlier tree."""
+        return self._before.unread
 
     def missing(self, only: Container[str] | None = None) -> Iterator[Missing]:
         """What the later tree lost, in the order of the files; ``only`` in some of its files."""
