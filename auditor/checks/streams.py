@@ -37,9 +37,10 @@ class StreamNorm:
 
 
 def learn(views: Sequence[View]) -> StreamNorm:
-    """Picks the files of every side; what is the same on two will be read once."""
+    """Picks the files of every side; of others than the fork only some will be read."""
     shortened = Shortened()
     found: list[tuple[View, SideStreams]] = []
+    fork: SideStreams | None = None
     for view in views:
         streams = SideStreams(
             view.deployed,
@@ -48,7 +49,10 @@ def learn(views: Sequence[View]) -> StreamNorm:
             view.scans,
             view.vocabulary,
             shortened,
+            fork,
         )
+        if view.side == "fork":
+            fork = streams
         streams.pick()
         found.append((view, streams))
     return StreamNorm(tuple(found))

@@ -97,7 +97,8 @@ def survey(norm: Norm, view: View) -> Iterator[Checked]:
 
 def _compared(before: View, after: View) -> Comparison:
     calls = Calls(after.vocabulary.primitive_waits)
-    return Comparison(before.deployed, after.deployed, calls)
+    known = (before.index.modules, after.index.modules)
+    return Comparison(before.deployed, after.deployed, calls, *known)
 
 
 def _hit(view: View, other: View, missing: Missing) -> Hit:

@@ -119,13 +119,13 @@ def _judge(
         elsewhere = Background(lambda: defects(rest, norms, others), alone=alone)
         hits = [(rule, hit) for rule in rest for hit in _hits(rule, norms, fork)]
         checked = _checked(rest, norms, fork)
+    with clock.stage("confirm", 0, len(hits)):
+        second = SecondReading(views, cache)
+        hits = second.confirmed(hits)
         also = beside.result()
         sides.adopt(also.skipped, also.facts)
         hits = distinct([*hits, *((apart[number], hit) for number, hit in also.hits)])
         checked += also.checked
-    with clock.stage("confirm", 0, len(hits)):
-        second = SecondReading(views, cache)
-        hits = second.confirmed(hits)
     snapshots: dict[Side, Snapshot] = {}
     for snapshot in sides.snapshots:
         snapshots.setdefault(snapshot.side, snapshot)

@@ -29,8 +29,13 @@ class SideStreams:
         scans: Scans,
         vocabulary: Vocabulary,
         shortened: Shortened,
+        beside: SideStreams | None = None,
     ) -> None:
-        """``index`` holds the files that were read whole; ``shortened`` is shared between sides."""
+        """``index`` holds the files that were read whole; ``shortened`` is shared between sides.
+
+        Of a side that stands ``beside`` another only the files are looked at in which that one has
+        something to be asked for.
+        """
         self.sources = sources
         self.known = index.modules
         self.derived = index.derived
@@ -38,18 +43,35 @@ class SideStreams:
         self.scans = scans
         self.vocabulary = vocabulary
         self.shortened = shortened
+        self.beside = beside
 
     def pick(self) -> None:
         """Look for the files that matter, and read none of them yet."""
-        _ = self._entering, self._to_host
+        _ = self._picked
+
+    @cached_property
+    def _picked(self) -> tuple[list[str], list[str]]:
+        """The files in which a stream may be entered, and those with copies to the host."""
+        return entering(self.sources, self.scans), copying(self.sources, self.scans)
+
+    @cached_property
+    def doubtful(self) -> frozenset[str]:
+        """The files with something that is not in order."""
+        entered = {entry.place.path for entry in self.entries if entry.open}
+        return frozenset(entered | {copy.place.path for copy, told in self.copies if not told})
 
     @cached_property
     def _entering(self) -> list[str]:
-        return entering(self.sources, self.scans)
+        return self._asked(self._picked[0])
 
     @cached_property
     def _to_host(self) -> list[str]:
-        return copying(self.sources, self.scans)
+        return self._asked(self._picked[1])
+
+    def _asked(self, paths: list[str]) -> list[str]:
+        if self.beside is None:
+            return paths
+        return [path for path in paths if path in self.beside.doubtful]
 
     @cached_property
     def modules(self) -> Mapping[str, f.ModuleFacts]:

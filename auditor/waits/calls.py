@@ -67,12 +67,9 @@ class Calls:
         )
 
     @cached_property
-    def defined(self) -> re.Pattern[bytes]:
-        """The head of a function (margin, name), or a wait that it can be called for."""
-        names = self._named((KEEPS,))
-        return re.compile(
-            rb"\n([ \t]*)(?:async[ \t]+)?def[ \t]+(\w+)|\.(?:%b)[ \t]*\(|\.join\(\)" % names
-        )
+    def asked(self) -> re.Pattern[bytes]:
+        """A wait that is asked of an object: of a thread, a stream, an event, the device."""
+        return re.compile(rb"\.(?:%b|join(?=\(\)))[ \t]*\(" % self._named((KEEPS,)))
 
     @cached_property
     def counted(self) -> re.Pattern[bytes]:

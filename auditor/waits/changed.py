@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from auditor.errors import Unreadable
 from auditor.source import facts as f
 from auditor.source.extract import extract
 from auditor.source.statements import Piece, cut
+from auditor.waits.untouched import Telling, untouched
 
 _NAME = re.compile(rb"\bdef[ \t]+(\w+)")
 _CLASS = re.compile(rb"class[ \t]+(\w+)")
@@ -45,8 +46,12 @@ class Pair:
 class Pieces:
     """The statements of a tree's files, each file cut once and each statement read once."""
 
-    def __init__(self, sources: Mapping[str, bytes]) -> None:
+    def __init__(
+        self, sources: Mapping[str, bytes], known: Mapping[str, f.ModuleFacts] | None = None
+    ) -> None:
+        """``known`` are facts of files that were read whole."""
         self.sources = sources
+        self._known = known or {}
         self.unread: set[str] = set()  # files with a function that could not be read
         self.differing: dict[tuple[str, str], tuple[list[Piece], list[Piece]]] = {}
         self._cut: dict[str, list[Piece]] = {}
@@ -69,6 +74,14 @@ class Pieces:
 
     def _versions(self, path: str, piece: Piece) -> list[Version]:
         lead = b"\n" * (piece.start - 1)
+        module = self._known.get(path)
+        if module is not None:
+            last = piece.start + piece.text.rstrip().count(b"\n")
+            return [
+                Version(path, facts, piece.text)
+                for facts in f.functions(module)
+                if piece.start <= facts.line <= last
+            ]
         owner = _owner(piece)
         if owner:
             lead = b"\n" * (piece.start - 2) + b"class " + owner + b":\n"
@@ -81,11 +94,15 @@ class Pieces:
 
 
 def pairs(
-    before: Pieces, after: Pieces, path: str, other: str, telling: re.Pattern[bytes]
+    before: Pieces,
+    after: Pieces,
+    path: str,
+    other: str,
+    telling: Callable[[Piece], Telling | None],
 ) -> Iterator[Pair]:
     """The functions of a file on both sides that differ, and whose earlier text is telling.
 
-    ``other`` is the path after.
+    ``other`` is the path after; ``telling`` tells lines that may wait, where any do.
     """
     gone, come = differing(before, after, path, other)
     named: dict[tuple[bytes, bytes], list[Piece]] = {}
@@ -94,7 +111,8 @@ def pairs(
             named.setdefault((_owner(piece), name), []).append(piece)
     earlier: dict[str, list[Version]] = {}
     for piece in gone:
-        if telling.search(piece.text):
+        lines = telling(piece)
+        if lines is not None and not _untouched(piece, named, lines):
             for version in before.versions(path, piece):
                 earlier.setdefault(version.qualname, []).append(version)
     for qualname, versions in earlier.items():
@@ -108,6 +126,15 @@ def pairs(
             for mine, theirs in zip(versions, found, strict=True):
                 if mine.facts.digest != theirs.facts.digest:
                     yield Pair(mine, theirs)
+
+
+def _untouched(
+    piece: Piece, named: Mapping[tuple[bytes, bytes], list[Piece]], telling: Telling
+) -> bool:
+    """Whether the only piece that may be the same function shows by its lines that it waits so."""
+    head = _NAME.search(piece.text)
+    found = [] if head is None else named.get((_owner(piece), head[1]), [])
+    return len(found) == 1 and untouched(piece.text, found[0].text, telling)
 
 
 def _named(named: Mapping[tuple[bytes, bytes], list[Piece]], qualname: str) -> list[Piece]:

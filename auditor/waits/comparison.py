@@ -6,14 +6,18 @@ import re
 from collections.abc import Container, Iterator, Mapping, Set
 from dataclasses import dataclass
 
-from auditor.source.statements import words
+from auditor.source.facts import ModuleFacts
+from auditor.source.statements import Piece
 from auditor.waits.calls import Calls
 from auditor.waits.changed import Pair, Pieces, pairs
 from auditor.waits.lines import body_of
 from auditor.waits.losses import Loss, Shape, losses
 from auditor.waits.moves import Moves
 from auditor.waits.sites import Site
+from auditor.waits.untouched import Telling
 from auditor.waits.waiters import VERBS, Waiters
+
+_NAME = re.compile(rb"\w+")
 
 
 @dataclass(frozen=True)
@@ -40,14 +44,22 @@ class Missing:
 
 
 class Comparison:
-    """The files of two trees; contents that are equal are one object in both."""
+    """The files of two trees; contents that are equal are one object in both.
+
+    ``known`` and ``known_before`` are facts of files that were read whole.
+    """
 
     def __init__(
-        self, before: Mapping[str, bytes], after: Mapping[str, bytes], calls: Calls
+        self,
+        before: Mapping[str, bytes],
+        after: Mapping[str, bytes],
+        calls: Calls,
+        known_before: Mapping[str, ModuleFacts] | None = None,
+        known: Mapping[str, ModuleFacts] | None = None,
     ) -> None:
         self._calls = calls
-        self._before = Pieces(before)
-        self._after = Pieces(after)
+        self._before = Pieces(before, known_before)
+        self._after = Pieces(after, known)
         self._waiters = Waiters(calls, before)
         self._still = Waiters(calls, after, self._waiters)
         self._changed = list(_changed(before, after))
@@ -70,10 +82,9 @@ class Comparison:
         for path, other in self._changed:
             if only is not None and other not in only:
                 continue
-            telling = self._telling(path, other)
-            if telling is None:
+            if not self._may_matter(path, other):
                 continue
-            for pair in pairs(self._before, self._after, path, other, telling):
+            for pair in pairs(self._before, self._after, path, other, self._telling):
                 for loss in self._losses(pair):
                     yield _placed(pair, loss)
 
@@ -95,19 +106,23 @@ class Comparison:
                     continue
             yield loss
 
-    def _telling(self, path: str, other: str) -> re.Pattern[bytes] | None:
-        """What the functions of a file that matter hold; None where none do."""
+    def _may_matter(self, path: str, other: str) -> bool:
+        """Whether a file waits, or may have called something less often that does."""
         before, after = self._before.sources[path], self._after.sources[other]
-        direct = any(word in before for word in self._calls.literals)
-        direct = direct and self._calls.direct.search(before) is not None
-        if not direct and not any(before.count(verb) > after.count(verb) for verb in VERBS):
-            return None
-        named = words(before)
-        called = [name for name in self._waiters.names if name.encode() in named]
-        if not called:
-            return self._calls.direct if direct else None
-        calls = b"|".join(re.escape(name.encode()) for name in sorted(called))
-        return re.compile(self._calls.direct.pattern + rb"|\b(?:" + calls + rb")\s*\(")
+        if any(word in before for word in self._calls.literals):
+            if self._calls.direct.search(before) is not None:
+                return True
+        return any(before.count(verb) > after.count(verb) for verb in VERBS)
+
+    def _telling(self, piece: Piece) -> Telling | None:
+        """What tells the lines of a statement that may wait; None where none does."""
+        direct = self._calls.direct
+        called = self._waiters.encoded & piece.words
+        if called:
+            return lambda line: bool(
+                direct.search(line) or not called.isdisjoint(_NAME.findall(line))
+            )
+        return (lambda line: bool(direct.search(line))) if direct.search(piece.text) else None
 
 
 def _changed(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:

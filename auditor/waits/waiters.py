@@ -12,6 +12,7 @@ from auditor.source.extract import extract
 from auditor.waits.calls import Calls, says_wait
 from auditor.waits.lines import Body, body_of
 
+_HEAD = re.compile(rb"([ \t]*)(?:async[ \t]+)?def[ \t]+(\w+)")
 _SHORT = 30
 """Lines of a function that waits and little else."""
 
@@ -37,6 +38,11 @@ class Waiters(Container[str]):
     def names(self) -> frozenset[str]:
         """The names of functions that wait themselves and are short."""
         return frozenset(self._by_name)
+
+    @cached_property
+    def encoded(self) -> frozenset[bytes]:
+        """The same as bytes."""
+        return frozenset(name.encode() for name in self.names)
 
     def __contains__(self, name: object) -> bool:
         return name in self._by_name and self.only_waits(str(name))
@@ -73,15 +79,16 @@ def _waiting(data: bytes, calls: Calls) -> Iterator[tuple[str, bytes]]:
     """(name, text) of the functions of a file that wait themselves, and are short."""
     if not any(word in data for word in calls.dotted):
         return
-    head: re.Match[bytes] | None = None
-    for match in calls.defined.finditer(data):
-        if match[2] is not None:
-            head = match
-        elif head is not None:
-            name, text = head[2].decode(), _text(data, head)
-            if name not in _COMMON and text.count(b"\n") <= _SHORT:
-                yield name, text
-            head = None  # one wait of a function is enough
+    last = -1
+    for match in calls.asked.finditer(data):
+        start = data.rfind(b"def ", 0, match.start())
+        head = _HEAD.match(data, data.rfind(b"\n", 0, start) + 1)
+        if head is None or head.start() == last:
+            continue  # one wait of a function is enough
+        last = head.start()
+        name, text = head[2].decode(), _text(data, head)
+        if name not in _COMMON and text.count(b"\n") <= _SHORT:
+            yield name, text
 
 
 def _text(data: bytes, head: re.Match[bytes]) -> bytes:
