@@ -16,7 +16,7 @@ _HEAD = re.compile(rb"([ \t]*)(?:async[ \t]+)?def[ \t]+(\w+)")
 _SHORT = 30
 """Lines of a function that waits and little else."""
 
-VERBS = (b"wait", b"sync", b"settle", b"drain", b"flush", b"fence", b"barrier", b"finalize")
+VERBS = (b"wait", b"sync", b"settle", b"drain", b"fence")
 """Parts of the names of most functions that wait."""
 
 _COMMON = frozenset(("forward", "__init__", "run", "close", "stop", "shutdown", "__enter__", "get"))
@@ -41,8 +41,8 @@ class Waiters(Container[str]):
 
     @cached_property
     def encoded(self) -> frozenset[bytes]:
-        """The same as bytes."""
-        return frozenset(name.encode() for name in self.names)
+        """The names of those that do nothing but wait, as bytes."""
+        return frozenset(name.encode() for name in self.names if self.only_waits(name))
 
     def __contains__(self, name: object) -> bool:
         return name in self._by_name and self.only_waits(str(name))
