@@ -21,7 +21,7 @@ from auditor.repo.snapshot import (
     is_folder,
     open_nothing,
 )
-from auditor.rulebook import Rulebook
+from auditor.rulebook import Rule, Rulebook
 from auditor.runs.request import AuditRequest, Clock, Progress, chosen, silent
 from auditor.runs.rows import candidate
 from auditor.runs.rules import load as load_rules
@@ -110,7 +110,7 @@ def _followed(book: Rulebook, request: AuditRequest) -> tuple[set[str], list[str
     for rule in rules:
         if rule.check not in CHECKS:
             lack = "looks at serve scripts, and releases are judged without them"
-        elif rule.check == "sibling-gates" and rule.params["shape"] == "removed":
+        elif rule.check == "lost-waits" or _asks_other_version(rule):
             lack = "compares two versions, and each release is judged by itself"
         else:
             followed.add(rule.id)
@@ -120,6 +120,10 @@ def _followed(book: Rulebook, request: AuditRequest) -> tuple[set[str], list[str
     if asked and not followed:
         raise UsageProblem("; ".join(notes) or "every rule that was asked for is ignored")
     return followed, notes
+
+
+def _asks_other_version(rule: Rule) -> bool:
+    return rule.check == "sibling-gates" and rule.params["shape"] == "removed"
 
 
 def _row(request: AuditRequest, around: Snapshot) -> list[str]:

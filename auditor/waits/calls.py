@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from auditor.vocabulary import WaitKind, words
 
@@ -24,6 +24,9 @@ wait waits sync synchronize settle drain flush join fence barrier finalize ensur
 """
 _WAIT_VERBS = frozenset(_SAYS.split())
 
+_VERBS = ("settle", "drain", "fence", "barrier")
+"""What the names of many functions that wait begin with."""
+
 _JOINED = rb"\.join\((?:\)|timeout|\d)"
 _LOCKED = rb"@[\w.]*synchronized|with[ \t][^\n:]*(?:lock|mutex|semaphore)"
 
@@ -36,6 +39,15 @@ def says_wait(name: str) -> bool:
 def names_a_lock(name: str) -> bool:
     """Whether a name says that it is a lock: ``_lock``, ``writer_lock``, ``synchronized``."""
     return not _LOCKS.isdisjoint(words(name))
+
+
+@lru_cache(maxsize=256)
+def _counting(names: bytes, waiters: frozenset[bytes]) -> re.Pattern[bytes]:
+    called = b"|".join(map(re.escape, sorted(waiters))) or b"(?!)"
+    return re.compile(
+        rb"\bdef[ \t]+(\w+)|[._](?:%b)\w*[ \t]*\(|%b|%b|\b(?:%b)[ \t]*\("
+        % (names, _JOINED, _LOCKED, called)
+    )
 
 
 @dataclass(frozen=True)
@@ -71,13 +83,9 @@ class Calls:
         """A wait that is asked of an object: of a thread, a stream, an event, the device."""
         return re.compile(rb"\.(?:%b|join(?=\(\)))[ \t]*\(" % self._named((KEEPS,)))
 
-    @cached_property
-    def counted(self) -> re.Pattern[bytes]:
-        """The head of a function (its name), or anything that may wait by its name."""
-        names = self._named((KEEPS, TAKES, "settle", "drain", "fence", "barrier"))
-        return re.compile(
-            rb"\bdef[ \t]+(\w+)|[._](?:%b)\w*[ \t]*\(|%b|%b" % (names, _JOINED, _LOCKED)
-        )
+    def counting(self, waiters: frozenset[bytes]) -> re.Pattern[bytes]:
+        """The head of a function (its name), or what waits; ``waiters`` are names that do."""
+        return _counting(self._named((KEEPS, TAKES, *_VERBS)), waiters)
 
     def _named(self, more: tuple[str, ...]) -> bytes:
         return b"|".join(re.escape(name.encode()) for name in sorted({*self.kinds, *more}))

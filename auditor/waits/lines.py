@@ -207,8 +207,8 @@ class _Reader:
         # What the aliases stand for is named too.
         for name in names & self.aliases.keys():
             names |= names_in(self.aliases[name])
-        if sites and len(calls) <= len(sites):
-            works = False
+        if (sites and len(calls) <= len(sites)) or isinstance(stmt, f.With):
+            works = False  # nothing runs on a stream before the first line in its context
         self.body.lines.append(
             Line(
                 text,

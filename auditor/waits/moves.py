@@ -69,9 +69,9 @@ class Moves:
         found: Counter[str] = Counter()
         for gone, come in self._waiting:
             for piece in come:
-                found.update(self._counts(piece.text))
+                found.update(self._counts(piece))
             for piece in gone:
-                found.subtract(self._counts(piece.text))
+                found.subtract(self._counts(piece))
         return found
 
     @cached_property
@@ -81,7 +81,7 @@ class Moves:
             (name, piece.text)
             for _, come in self._waiting
             for piece in come
-            for name in self._counts(piece.text)
+            for name in self._counts(piece)
             if self._gained[name] > 0
         ]
 
@@ -94,13 +94,14 @@ class Moves:
             if any(word in self._after.sources[other] for word in self._calls_that_wait.literals)
         ]
 
-    def _counts(self, text: bytes) -> Counter[str]:
-        """How often each function in a text waits."""
+    def _counts(self, piece: Piece) -> Counter[str]:
+        """How often each function in a statement waits, or calls what only waits."""
         found: Counter[str] = Counter()
-        if not any(word in text for word in self._calls_that_wait.literals):
+        called = self._waiters.encoded & piece.words
+        if not called and not any(word in piece.text for word in self._calls_that_wait.literals):
             return found
         name = ""
-        for match in self._calls_that_wait.counted.finditer(text):
+        for match in self._calls_that_wait.counting(frozenset(called)).finditer(piece.text):
             if match[1]:
                 name = match[1].decode()
             elif name:

@@ -86,3 +86,25 @@ def test_what_is_beyond_the_bound_is_counted(tiny_repository, tmp_path, monkeypa
     found = made.drift().fixes
     assert [fix.number for fix in found.listed] == [3]
     assert found.unjudged == 2
+
+
+WRITER = "python/sglang/srt/writer.py"
+UNORDERED = """\
+class Writer:
+    def rows(self, slots):
+        return self.pages[slots]
+"""
+ORDERED = UNORDERED.replace("        return", "        self.done.synchronize()\n        return")
+
+
+def test_a_wait_that_upstream_added_later_is_a_missed_fix(tiny_repository, tmp_path):
+    """The fork did not touch the function, and no sibling says that it should wait."""
+    made = History(tiny_repository, tmp_path, {WRITER: UNORDERED, "python/sglang/other.py": ""})
+    made.fork({"python/sglang/other.py": "x = 2\n"})
+    adding = made.upstream({WRITER: ORDERED}, "Wait for the copy (#7)")
+    report, drift = audited(made)
+    [finding] = report.findings
+    assert (finding.rule, finding.severity) == ("wait-in-later-release", "low")
+    assert (finding.origin, finding.fixed_in) == ("fixed-upstream", "v0.5.10")
+    [fix] = drift.fixes.listed
+    assert (fix.sha, fix.findings, fix.missed) == (adding, (finding.fingerprint,), True)

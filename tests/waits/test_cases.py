@@ -1,0 +1,272 @@
+"""One small class, its waits lost in ten ways and kept in as many: only the first are told."""
+
+from __future__ import annotations
+
+import pytest
+
+from auditor.runs.audit import audit_sources
+
+PATH = "sglang/srt/mem_cache/page_store.py"
+HEAD = """\
+import torch
+
+{module}
+class PageStore:
+    def __init__(self, slots, width, main, copied):
+        self.side = torch.cuda.Stream()
+        self.main = main
+        self.copied = copied
+        self.mode = "decode"
+        self.pages = torch.zeros(slots, width)
+        self.layers = [torch.zeros(slots, width) for _ in range(4)]
+        self.pending = {{}}
+        self.counter = None
+
+    def attach(self, counter):
+        self.counter = counter
+
+    def _settle(self):
+        for event in self.pending.values():
+            torch.cuda.current_stream().wait_event(event)
+        self.pending.clear()
+
+    def release(self, slots):
+        self.pages[slots] = 0
+
+    def compact(self, source, target):
+        self._settle()
+        self.pages[target] = self.pages[source]
+
+    def get_rows(self, layer):
+        if self.counter is not None:
+            self.counter.wait_until(layer)
+        return self.layers[layer]
+
+"""
+
+
+def store(method: str, module: str = "") -> dict[str, str]:
+    lines = method.strip("\n").split("\n")
+    body = "".join(f"    {line}\n" if line else "\n" for line in lines)
+    return {PATH: HEAD.format(module=module) + body}
+
+
+EVENT = """
+def rows(self, slots):
+    self.copied.wait()
+    return self.pages[slots]
+"""
+PUBLISH = """
+def publish(self, rows, slots):
+    self.side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(self.side):
+        self.pages[slots].copy_(rows, non_blocking=True)
+    self.side.synchronize()
+"""
+OF_MAIN = PUBLISH.replace("torch.cuda.current_stream()", "self.main")
+DEVICE = """
+def host_copy(self, slots):
+    copied = self.pages[slots].to("cpu", non_blocking=True)
+    torch.cuda.synchronize()
+    return copied
+"""
+HELPED = """
+def free(self, slots):
+    self._settle()
+    return self.pages[slots]
+"""
+MASK = """
+def mask(self, batch, slots):
+    batch.update_mask()
+    self.side.synchronize()
+    batch.done.set()
+    return self.pages[slots]
+"""
+FINISH = """
+def finish(self, chunk, slots):
+    chunk.copied.synchronize()
+    if chunk.aborted:
+        self.release(chunk.slots)
+        return None
+    return self.pages[slots]
+"""
+KEEP = """
+def gather(self, slots):
+    slots.record_stream(self.side)
+    with torch.cuda.stream(self.side):
+        self.side.wait_stream(self.main)
+        return self.pages[slots]
+"""
+PAIR = """
+def get_pair(self, layer, other, slots):
+    self.counter.wait_until(layer)
+    first = self.layers[layer][slots]
+    self.counter.wait_until(other)
+    return first, self.layers[other][slots]
+"""
+SIDE = """
+def extend(self, rows):
+    self.side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(self.side):
+        self.pages.add_(rows)
+
+def shrink(self, rows):
+    self.side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(self.side):
+        self.pages.sub_(rows)
+"""
+
+
+def without(text: str, line: str, count: int = 1) -> str:
+    indented = next(row for row in text.split("\n") if row.strip() == line)
+    return text.replace(indented + "\n", "", count)
+
+
+WEAK = """
+def mask(self, batch, slots):
+    if self.mode != "prefill":
+        batch.update_mask()
+        self.side.synchronize()
+    batch.done.set()
+    return self.pages[slots]
+"""
+LATE = """
+def finish(self, chunk, slots):
+    if chunk.aborted:
+        self.release(chunk.slots)
+        return None
+    chunk.copied.synchronize()
+    return self.pages[slots]
+"""
+FORK_EDGE = "self.side.wait_stream(torch.cuda.current_stream())"
+
+LOST = {
+    "the only wait": (EVENT, without(EVENT, "self.copied.wait()"), "wait-lost", "rows"),
+    "another wait on the same object stays": (
+        PUBLISH,
+        without(PUBLISH, FORK_EDGE),
+        "wait-lost",
+        "publish",
+    ),
+    "of a stream of the object's": (
+        OF_MAIN,
+        without(OF_MAIN, "self.side.wait_stream(self.main)"),
+        "wait-lost",
+        "publish",
+    ),
+    "of the device": (
+        DEVICE,
+        without(DEVICE, "torch.cuda.synchronize()"),
+        "wait-lost",
+        "host_copy",
+    ),
+    "a method that only waits": (HELPED, without(HELPED, "self._settle()"), "wait-lost", "free"),
+    "under a test": (MASK, WEAK, "wait-weakened", "mask"),
+    "behind a release": (FINISH, LATE, "wait-late", "finish"),
+    "memory that is no longer kept": (
+        KEEP,
+        without(KEEP, "slots.record_stream(self.side)"),
+        "wait-lost",
+        "gather",
+    ),
+    "one of two indices": (
+        PAIR,
+        without(PAIR, "self.counter.wait_until(other)"),
+        None,
+        "get_pair",
+    ),
+    "on both sides": (
+        without(SIDE, FORK_EDGE),
+        without(SIDE, FORK_EDGE),
+        "side-stream-unordered",
+        "extend",
+    ),
+}
+
+
+def told(upstream: dict[str, str], fork: dict[str, str]) -> set[tuple[str, str]]:
+    """Rule and method of what the defaults show."""
+    findings = audit_sources(fork, upstream).findings
+    shown = [f for f in findings if f.hit.confidence != "low"]
+    return {(f.rule, f.hit.where.symbol.qualname.rpartition(".")[2]) for f in shown}
+
+
+@pytest.mark.parametrize("case", LOST)
+def test_a_lost_wait_is_told_by_default(case: str) -> None:
+    upstream, fork, rule, method = LOST[case]
+    found = told(store(upstream), store(fork))
+    assert {name for _, name in found} == {method}
+    assert rule is None or (rule, method) in found
+
+
+def test_an_event_of_the_module_is_told_too() -> None:
+    function = "def rows(pages, slots):\n{wait}    return pages[slots]\n"
+    wait = "    if copied is not None:\n        copied.synchronize()\n"
+    sides = ({PATH: "copied = None\n\n\n" + function.format(wait=w)} for w in (wait, ""))
+    assert told(*sides) == {("wait-lost", "rows")}
+
+
+# The same waits, still made: by something else, for as much, for nothing that is left.
+KEPT = {
+    "by a method that is called in its place": (
+        EVENT,
+        EVENT.replace("self.copied.wait()", "self._ready()")
+        + "\ndef _ready(self):\n    self.copied.wait()\n",
+    ),
+    "as an event that is recorded there": (
+        PUBLISH,
+        PUBLISH.replace(
+            FORK_EDGE,
+            "ready = torch.cuda.Event()\n    ready.record()\n    self.side.wait_event(ready)",
+        ),
+    ),
+    "under another local name": (
+        OF_MAIN,
+        OF_MAIN.replace("    self.side.wait", "    lane = self.side\n    lane.wait"),
+    ),
+    "by the event of the copy": (
+        DEVICE,
+        DEVICE.replace("torch.cuda.synchronize()", "torch.cuda.current_stream().synchronize()"),
+    ),
+    "in all that calls it": (
+        HELPED + "\ndef drop(self, slots):\n    return self.free(slots)\n",
+        without(HELPED, "self._settle()")
+        + "\ndef drop(self, slots):\n    self._settle()\n    return self.free(slots)\n",
+    ),
+    "under a test for the stream": (
+        MASK,
+        MASK.replace(
+            "    self.side.synchronize()",
+            "    if self.side is not None:\n        self.side.synchronize()",
+        ),
+    ),
+    "behind a line that says something": (
+        FINISH,
+        FINISH.replace(
+            "    chunk.copied.synchronize()\n",
+            '    print("finish")\n    chunk.copied.synchronize()\n',
+        ),
+    ),
+    "not needed any more, since the work went": (
+        KEEP,
+        "\ndef gather(self, slots):\n    return self.pages[slots]\n",
+    ),
+    "by an index of another name": (
+        PAIR,
+        PAIR.replace("other", "second"),
+    ),
+    "as the first of the block": (
+        SIDE,
+        SIDE.replace(
+            f"    {FORK_EDGE}\n    with torch.cuda.stream(self.side):\n",
+            f"    with torch.cuda.stream(self.side):\n        {FORK_EDGE}\n",
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", KEPT)
+def test_a_wait_that_is_made_otherwise_is_not_told(case: str) -> None:
+    upstream, fork = KEPT[case]
+    assert upstream != fork
+    assert told(store(upstream), store(fork)) == set()
