@@ -28,7 +28,7 @@ _VERBS = ("settle", "drain", "fence", "barrier")
 """What the names of many functions that wait begin with."""
 
 _JOINED = rb"\.join\((?:\)|timeout|\d)"
-_LOCKED = rb"@[\w.]*synchronized|with[ \t][^\n:]*(?:lock|mutex|semaphore)"
+_LOCKED = rb"@[\w.]{0,80}synchronized|with[ \t][^\n:]{0,200}(?:lock|mutex|semaphore)"
 
 
 def says_wait(name: str) -> bool:
@@ -45,7 +45,7 @@ def names_a_lock(name: str) -> bool:
 def _counting(names: bytes, waiters: frozenset[bytes]) -> re.Pattern[bytes]:
     called = b"|".join(map(re.escape, sorted(waiters))) or b"(?!)"
     return re.compile(
-        rb"\bdef[ \t]+(\w+)|[._](?:%b)\w*[ \t]*\(|%b|%b|\b(?:%b)[ \t]*\("
+        rb"\bdef[ \t]+(\w+)|[._](?:%b)\w{0,80}[ \t]{0,8}\(|%b|%b|\b(?:%b)[ \t]{0,8}\("
         % (names, _JOINED, _LOCKED, called)
     )
 
@@ -75,13 +75,13 @@ class Calls:
         """A wait as it stands in a file; reading it tells whether it is one."""
         names = self._named((KEEPS, TAKES))
         return re.compile(
-            rb"\.(?:%b)[ \t]*\(|synchronize[ \t]*\(|%b|%b" % (names, _JOINED, _LOCKED)
+            rb"\.(?:%b)[ \t]{0,8}\(|synchronize[ \t]{0,8}\(|%b|%b" % (names, _JOINED, _LOCKED)
         )
 
     @cached_property
     def asked(self) -> re.Pattern[bytes]:
         """A wait that is asked of an object: of a thread, a stream, an event, the device."""
-        return re.compile(rb"\.(?:%b|join(?=\(\)))[ \t]*\(" % self._named((KEEPS,)))
+        return re.compile(rb"\.(?:%b|join(?=\(\)))[ \t]{0,8}\(" % self._named((KEEPS,)))
 
     def counting(self, waiters: frozenset[bytes]) -> re.Pattern[bytes]:
         """The head of a function (its name), or what waits; ``waiters`` are names that do."""

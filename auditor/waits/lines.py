@@ -8,7 +8,7 @@ from typing import Literal
 
 from auditor.source import facts as f
 from auditor.waits.sites import Known, Site, lock_of, site_of
-from auditor.waits.text import Aliases, aliases_of, last_name, names_in, text_of
+from auditor.waits.text import NO_ALIASES, Aliases, last_name, names_in, text_of
 
 Block = Literal["if", "else", "loop", "try", "handler", "with", "def"]
 
@@ -103,7 +103,7 @@ class Body:
 
 def body_of(function: f.FunctionFacts, waiters: Known) -> Body:
     """The lines of a function, those of the functions in it too."""
-    reader = _Reader(aliases_of(function), waiters)
+    reader = _Reader(Aliases(function), waiters)
     reader.block(function.body, ())
     return reader.body
 
@@ -205,8 +205,7 @@ class _Reader:
                 deferred |= kind is f.Lambda
                 pending += [(child, deferred) for child in f.children(node)]
         # What the aliases stand for is named too.
-        for name in names & self.aliases.keys():
-            names |= names_in(self.aliases[name])
+        names = self.aliases.named(names)
         if (sites and len(calls) <= len(sites)) or isinstance(stmt, f.With):
             works = False  # nothing runs on a stream before the first line in its context
         self.body.lines.append(
@@ -225,8 +224,7 @@ class _Reader:
         )
 
     def around(self, block: Block, expr: f.Expr) -> Around:
-        names = names_in(expr)
-        names |= {n for name in names & self.aliases.keys() for n in names_in(self.aliases[name])}
+        names = self.aliases.named(names_in(expr))
         asks = tuple(self.asks(expr, block == "if")) if block in ("if", "else") else ()
         text = text_of(expr, self.aliases)
         return Around(block, text, self.number, frozenset(names), asks=asks)
@@ -243,13 +241,11 @@ class _Reader:
                 return
             if test.op in _OPPOSITES:
                 test, holds = f.Group(_OPPOSITES[test.op], test.parts), not holds
-        names = names_in(test)
-        for name in names & self.aliases.keys():
-            names |= names_in(self.aliases[name])
+        names = self.aliases.named(names_in(test))
         yield text_of(test, self.aliases), holds, frozenset(names)
 
     def said(self, expr: f.Expr) -> str:
-        return text_of(expr, {})
+        return text_of(expr, NO_ALIASES)
 
 
 def _leaves(body: tuple[f.Stmt, ...]) -> bool:

@@ -9,8 +9,11 @@ from difflib import SequenceMatcher
 from auditor.waits.lines import Body, Line
 from auditor.waits.sites import Site
 
-_LONGEST = 4000
+_LONGEST = 2000
 """Lines; aligning takes their square in the worst case."""
+
+_OFTEN = 20
+"""A line that stands there more often says nothing of its place."""
 
 Numbered = tuple[int, Site]
 """A wait, and the number of its line."""
@@ -47,7 +50,7 @@ class Match:
 
 def match(before: Body, after: Body) -> Match | None:
     """Align two versions; None where they are too long for it."""
-    old, new = [_shown(x) for x in before.lines], [_shown(x) for x in after.lines]
+    old, new = [line.text for line in before.lines], [line.text for line in after.lines]
     if max(len(old), len(new)) > _LONGEST:
         return None
     lines = _aligned(old, new)
@@ -79,14 +82,14 @@ def _rest(body: Body, taken: set[Numbered]) -> list[Numbered]:
     return [found for found in body.sites if found not in taken]
 
 
-def _shown(line: Line) -> str:
-    return line.text
-
-
 def _aligned(old: list[str], new: list[str]) -> dict[int, int]:
     """Lines in their order first, then those that moved, each with one of the same text."""
     lines: dict[int, int] = {}
-    for a, b, size in SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks():
+    often = {text for side in (old, new) for text, n in Counter(side).items() if n > _OFTEN}
+    mine = [f"old {n}" if text in often else text for n, text in enumerate(old)]
+    theirs = [f"new {n}" if text in often else text for n, text in enumerate(new)]
+    aligned = SequenceMatcher(None, mine, theirs, autojunk=False)
+    for a, b, size in aligned.get_matching_blocks():
         lines.update(zip(range(a, a + size), range(b, b + size), strict=True))
     taken = set(lines.values())
     free: dict[str, deque[int]] = defaultdict(deque)

@@ -33,6 +33,7 @@ class Moves:
         self._changed = changed
         self._waiters = waiters
         self._calls_that_wait = waiters.calls
+        self._known: dict[tuple[str, str, str], bool] = {}
 
     def explains(self, pair: Pair, before: Body, after: Body, waiter: str) -> bool:
         """Whether a function calls what waits in the place of a wait, or is called by what does.
@@ -40,6 +41,13 @@ class Moves:
         That is something it did not call so often before, or that did not wait so often.
         ``waiter`` is the name of the function that was called for the wait; empty for none.
         """
+        key = (pair.after.path, pair.after.facts.digest, waiter)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._explains(pair, before, after, waiter)
+        return known
+
+    def _explains(self, pair: Pair, before: Body, after: Body, waiter: str) -> bool:
         name = pair.before.facts.name
         earlier = counted(before)
         for called, count in counted(after).items():

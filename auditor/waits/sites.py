@@ -9,6 +9,7 @@ from auditor.source import facts as f
 from auditor.vocabulary import words
 from auditor.waits.calls import JOINS, KEEPS, TAKES, Calls, names_a_lock, says_wait
 from auditor.waits.text import (
+    NO_ALIASES,
     STREAMS_AT_HAND,
     Aliases,
     asks_for_stream,
@@ -69,7 +70,9 @@ def lock_of(context: f.Expr, aliases: Aliases) -> Site | None:
         return None
     place = (context.line, context.column) if isinstance(context, (f.Attr, f.Call)) else (0, 1)
     what = text_of(context, aliases)
-    return Site("lock", "with", what, "", text_of(context, {}), last_name(context), "", *place)
+    return Site(
+        "lock", "with", what, "", text_of(context, NO_ALIASES), last_name(context), "", *place
+    )
 
 
 class Known(Protocol):
@@ -100,7 +103,7 @@ def site_of(
             name,
             "" if what is None else _object(what, aliases),
             "" if by is None else _object(by, aliases),
-            text_of(call, {}),
+            text_of(call, NO_ALIASES),
             "" if what is None else _subject(what, aliases),
             "" if by is None else _subject(by, aliases),
             call.line,
@@ -135,7 +138,7 @@ def site_of(
     if name == TAKES:
         return site("lock", owner) if names_a_lock(last_name(owner)) else None
     # Any object may have a method of the name: the class tells that it waits, or its words.
-    own = owner == f.Name("self") or text_of(owner, {}) == "super()"
+    own = owner == f.Name("self") or text_of(owner, NO_ALIASES) == "super()"
     return site("call", call.func) if own or says_wait(name) else None
 
 
@@ -150,7 +153,7 @@ def _is_stream(expr: f.Expr, aliases: Aliases) -> bool:
 
 def _object(expr: f.Expr, aliases: Aliases) -> str:
     """An object as text; streams at hand are one, whatever module is asked for them."""
-    followed = _followed(expr, aliases)
+    followed = aliases.followed(expr)
     if isinstance(followed, f.Call) and asks_for_stream(followed):
         name = last_name(followed.func)
         return "default_stream()" if name == "default_stream" else AT_HAND
@@ -159,13 +162,5 @@ def _object(expr: f.Expr, aliases: Aliases) -> str:
     return text_of(expr, aliases)
 
 
-def _followed(expr: f.Expr, aliases: Aliases) -> f.Expr:
-    for _ in range(8):
-        if not (isinstance(expr, f.Name) and expr.id in aliases):
-            break
-        expr = aliases[expr.id]
-    return expr
-
-
 def _subject(expr: f.Expr, aliases: Aliases) -> str:
-    return last_name(_followed(expr, aliases)) or next(iter(sorted(names_in(expr))), "")
+    return last_name(aliases.followed(expr)) or next(iter(sorted(names_in(expr))), "")

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from auditor.source import facts as f
-
-Aliases = Mapping[str, f.Expr]
-"""Local name → the only expression that a function assigns to it."""
 
 _DEEPEST = 8
 """Aliases followed one after another; a name may be assigned from itself by way of others."""
@@ -16,46 +11,66 @@ _LONGEST = 400
 """Characters of one expression; what is longer tells no more, and may double with each alias."""
 
 
-def text_of(expr: f.Expr, aliases: Aliases, depth: int = 0) -> str:
-    """An expression with its local aliases written out."""
-    said = _said(expr, aliases, depth)
-    return said if len(said) <= _LONGEST else said[:_LONGEST]
-
-
-def _said(expr: f.Expr, aliases: Aliases, depth: int) -> str:
-    match expr:
-        case f.Name():
-            known = aliases.get(expr.id)
-            if known is None or depth >= _DEEPEST:
-                return expr.id
-            return text_of(known, aliases, depth + 1)
-        case f.Const():
-            return repr(expr.text) if expr.kind == "str" else expr.text or expr.kind
-        case f.Attr():
-            return f"{text_of(expr.value, aliases, depth)}.{expr.name}"
-        case f.Sub():
-            inner = text_of(expr.value, aliases, depth)
-            return f"{inner}[{text_of(expr.index, aliases, depth)}]"
-        case f.Call():
-            given = [text_of(a, aliases, depth) for a in expr.args]
-            given += [f"{name}={text_of(value, aliases, depth)}" for name, value in expr.keywords]
-            return f"{text_of(expr.func, aliases, depth)}({', '.join(given)})"
-        case f.Lambda():
-            return f"lambda {', '.join(expr.parameters)}: {text_of(expr.body, {}, depth)}"
-        case f.Bind():
-            return f"{expr.target} := {text_of(expr.value, aliases, depth)}"
-        case f.Group():
-            return f"{expr.op}({', '.join(text_of(p, aliases, depth) for p in expr.parts)})"
-    return (
-        f"{type(expr).__name__}({', '.join(text_of(p, aliases, depth) for p in f.children(expr))})"
-    )
-
-
-def aliases_of(function: f.FunctionFacts) -> dict[str, f.Expr]:
+class Aliases:
     """The locals that a function gives one value only, which is the same object under a name.
 
     The result of a call is an object of its own, but for what asks for the stream at hand.
     """
+
+    def __init__(self, function: f.FunctionFacts | None = None) -> None:
+        """None of a function where none is given."""
+        self.exprs: dict[str, f.Expr] = {}
+        self.texts: dict[str, str] = {}
+        for name, values in _given(function).items() if function is not None else ():
+            value = values[0]
+            if len(values) == 1 and value is not None and _names_an_object(value):
+                # In the order of the source: an alias of an alias is written out already.
+                self.texts[name] = text_of(value, self)
+                self.exprs[name] = value
+
+    def followed(self, expr: f.Expr) -> f.Expr:
+        """What a local stands for; an expression that is no alias as it is."""
+        for _ in range(_DEEPEST):
+            if not (isinstance(expr, f.Name) and expr.id in self.exprs):
+                break
+            expr = self.exprs[expr.id]
+        return expr
+
+    def named(self, names: set[str]) -> set[str]:
+        """Names, with those in what they are aliases of."""
+        return names.union(*(names_in(self.exprs[n]) for n in names & self.exprs.keys()))
+
+
+def text_of(expr: f.Expr, aliases: Aliases) -> str:
+    """An expression with its local aliases written out."""
+    said = _said(expr, aliases)
+    return said if len(said) <= _LONGEST else said[:_LONGEST]
+
+
+def _said(expr: f.Expr, aliases: Aliases) -> str:
+    match expr:
+        case f.Name():
+            return aliases.texts.get(expr.id, expr.id)
+        case f.Const():
+            return repr(expr.text) if expr.kind == "str" else expr.text or expr.kind
+        case f.Attr():
+            return f"{text_of(expr.value, aliases)}.{expr.name}"
+        case f.Sub():
+            return f"{text_of(expr.value, aliases)}[{text_of(expr.index, aliases)}]"
+        case f.Call():
+            given = [text_of(a, aliases) for a in expr.args]
+            given += [f"{name}={text_of(value, aliases)}" for name, value in expr.keywords]
+            return f"{text_of(expr.func, aliases)}({', '.join(given)})"
+        case f.Lambda():
+            return f"lambda {', '.join(expr.parameters)}: {text_of(expr.body, NO_ALIASES)}"
+        case f.Bind():
+            return f"{expr.target} := {text_of(expr.value, aliases)}"
+    name = expr.op if isinstance(expr, f.Group) else type(expr).__name__
+    return f"{name}({', '.join([text_of(part, aliases) for part in f.children(expr)])})"
+
+
+def _given(function: f.FunctionFacts) -> dict[str, list[f.Expr | None]]:
+    """What each local is given; None for what no expression tells."""
     given: dict[str, list[f.Expr | None]] = {p.name: [None] for p in function.parameters}
     for stmt in f.statements(function.body):
         match stmt:
@@ -72,12 +87,7 @@ def aliases_of(function: f.FunctionFacts) -> dict[str, f.Expr]:
                         _give(named, None, given)
             case _:
                 pass
-    found: dict[str, f.Expr] = {}
-    for name, values in given.items():
-        value = values[0]
-        if len(values) == 1 and value is not None and _names_an_object(value):
-            found[name] = value
-    return found
+    return given
 
 
 def _give(target: f.Expr, value: f.Expr | None, given: dict[str, list[f.Expr | None]]) -> None:
@@ -120,3 +130,6 @@ def names_in(expr: f.Expr) -> set[str]:
     """All attribute names and bare names of an expression."""
     found = {node.name for node in f.walk(expr) if isinstance(node, f.Attr)}
     return found | {node.id for node in f.walk(expr) if isinstance(node, f.Name)}
+
+
+NO_ALIASES = Aliases()

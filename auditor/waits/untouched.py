@@ -13,6 +13,10 @@ _HEAD = re.compile(
 _GOES_ON = (b"elif", b"else", b"except", b"finally", b"case")
 _LEAVES = re.compile(rb"\s*(?:return|continue|break)\b")
 _NAME = re.compile(rb"\w+")
+_LONGEST = 2000  # bytes of a line whose targets are looked for
+_MOST = 200
+"""Lines that may wait; each is held against all others."""
+
 _WORKS = re.compile(rb"[(\[]")
 """Part of every line that calls something or reads elements."""
 
@@ -36,6 +40,8 @@ def untouched(before: bytes, after: bytes, telling: Telling) -> bool:
     What is told so is certain; of anything else nothing is known.
     """
     old, new = list(_rows(before)), list(_rows(after))
+    if sum(telling(text) for _, text in old) > _MOST:
+        return False
     places: dict[bytes, list[int]] = defaultdict(list)
     for number, (_, text) in enumerate(new):
         places[text].append(number)
@@ -68,21 +74,22 @@ def _same(old: Sequence[Row], number: int, new: Sequence[Row], place: int) -> bo
 
 def _rows(data: bytes) -> Iterator[Row]:
     """The lines that say something, those of one statement in brackets as one."""
-    depth, margin, said = 0, 0, b""
+    depth, margin = 0, 0
+    said: list[bytes] = []
     for line in data.split(b"\n"):
         text = line.strip()
         if not text or text.startswith(b"#"):
             continue
         if depth <= 0:
-            margin, said = len(line) - len(line.lstrip()), text
+            margin, said = len(line) - len(line.lstrip()), [text]
         else:
-            said += b"\n" + line  # its margin too: a bracket within a text is none
+            said.append(line)  # its margin too: a bracket within a text is none
         depth += sum(map(text.count, (b"(", b"[", b"{"))) - sum(map(text.count, (b")", b"]", b"}")))
         if depth <= 0:
-            yield margin, said
+            yield margin, b"\n".join(said)
             depth = 0
     if depth > 0:
-        yield margin, said
+        yield margin, b"\n".join(said)
 
 
 def _around(rows: Sequence[Row], number: int) -> list[bytes]:
@@ -110,6 +117,8 @@ def _bound(rows: Sequence[Row], wait: bytes) -> list[bytes]:
 @lru_cache(maxsize=1 << 14)
 def _targets(text: bytes) -> frozenset[bytes]:
     """The names that a line gives a value."""
+    if len(text) > _LONGEST:
+        return frozenset(_NAME.findall(text))  # any may be one
     if not any(word in text for word in (b"=", b"for ", b" as ")):
         return frozenset()
     parts = (part for found in _TARGETS.finditer(text) for part in found.groups() if part)
