@@ -28,7 +28,7 @@ def waited_later(
     if line is not None:
         return method, method.line_of(line)
     marks = put_away(readings, method).get(parameter, frozenset())
-    fields = {field for mark in marks for field in _resolved(readings, method, mark, parameter)}
+    fields = _fields(readings, method, parameter)
     records = {r for mark in marks if (r := _record(readings, method, mark)) is not None}
     for worker in _workers(readings, key, records) if fields else ():
         for mark, line in _marks_waited(readings, worker).items():
@@ -39,6 +39,16 @@ def waited_later(
         if task is not None and (line := _waits_as(readings, key, task, position)) is not None:
             return task, task.line_of(line)
     return None
+
+
+def _fields(readings: Readings, method: Function, parameter: str) -> set[Mark]:
+    marks = put_away(readings, method).get(parameter, ())
+    return {field for mark in marks for field in _resolved(readings, method, mark, parameter)}
+
+
+def put_fields(readings: Readings, method: Function, parameter: str) -> set[str]:
+    """The fields of records that a method puts its parameter in."""
+    return {mark[1] for mark in _fields(readings, method, parameter) if mark[0] == "field"}
 
 
 def family(readings: Readings, key: ClassKey) -> Iterator[Function]:

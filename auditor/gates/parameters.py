@@ -8,6 +8,7 @@ from functools import partial
 from auditor.gates.gaps import Gap, Sibling
 from auditor.gates.handed import every_expression, waited_later
 from auditor.gates.readings import Readings
+from auditor.gates.unread import stored_in_vain
 from auditor.model import Side
 from auditor.source import facts as f
 from auditor.source.names import ClassKey, Function
@@ -38,7 +39,10 @@ def dropped_parameters(side: Side, readings: Readings) -> Iterator[Gap]:
                 for near, where in waiting
                 if _related(readings, key, near)
             ]
-            if len(siblings) >= _FEWEST and _ignores(method, parameter):
+            if len(siblings) < _FEWEST:
+                continue
+            ignored = _ignores(method, parameter)
+            if ignored or stored_in_vain(readings, key, method, parameter):
                 facts = method.facts
                 yield Gap(
                     "dropped-parameter",
@@ -54,6 +58,7 @@ def dropped_parameters(side: Side, readings: Readings) -> Iterator[Gap]:
                     "whether the caller has work in flight is not known",
                     f"{facts.qualname}.{parameter}",
                     parameter,
+                    here=ignored,
                 )
 
 

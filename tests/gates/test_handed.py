@@ -219,3 +219,92 @@ def test_a_shared_base_that_was_not_read_makes_siblings() -> None:
     assert not told("Base", "Base", "Other")
     # Half a tree derives from torch.nn.Module.
     assert not told("Module", "Module", "Module", module="torch.nn")
+
+
+VAIN = """
+from sglang.srt.base import Entry, Sender, Thread
+
+
+class Lost(Sender):
+    def send(self, room, rows, ready):
+        {send}
+
+    def start(self):
+        for tasks in self.queues:
+            Thread(target=self.run, args=(tasks,)).start()
+
+    def run(self, tasks):
+        while True:
+            entry = tasks.get()
+            if entry is not None:
+                {run}
+
+    def work(self, entry):
+        self.post(entry.room)
+"""
+WAITING = (
+    "self.queues[room].put(Entry(room, filled=ready))",
+    "def run(self, tasks):\n    entry = tasks.get()\n    entry.filled.synchronize()",
+)
+
+
+@pytest.mark.parametrize(
+    "send",
+    [
+        "self.queues[room].put(Entry(room, filled=ready))",
+        "entry = Entry(room, ready)\n        self.queues[room].put(entry)",
+    ],
+)
+@pytest.mark.parametrize("run", ["self.work(entry)", "self.post(entry.room)"])
+def test_a_field_that_nobody_reads_is_told(send: str, run: str) -> None:
+    (finding,) = found(*WAITING, VAIN.format(send=send, run=run))
+    assert finding.hit.where.symbol.qualname == "Lost.send"
+    assert "stores ready in a record" in finding.hit.message
+
+
+@pytest.mark.parametrize(
+    ("send", "run"),
+    [
+        pytest.param(
+            "self.queues[room].put(Entry(room, ready))", "entry.filled.wait()", id="waits"
+        ),
+        pytest.param(
+            "self.queues[room].put(Entry(room, ready))", "self.post(entry.filled)", id="hands on"
+        ),
+        pytest.param(
+            "self.queues[room].put(Entry(room, ready))", "self.engine.post(entry)", id="record goes"
+        ),
+        pytest.param(
+            "self.queues[room].put(Entry(room, ready))", "entry.settle()", id="record is asked"
+        ),
+        pytest.param(
+            "self.queues[room].put(Entry(room, ready))", "return entry", id="record returned"
+        ),
+        pytest.param(
+            "self.queues[room].put(Entry(room, ready))", "self.last = entry", id="record kept"
+        ),
+        pytest.param(
+            "self.engine.put(Entry(room, ready), self)", "self.work(entry)", id="another's queue"
+        ),
+        pytest.param(
+            "entry = Entry(room, ready)\n        self.queues[room].put(entry)\n"
+            "        self.engine.follow(entry)",
+            "self.work(entry)",
+            id="record goes elsewhere too",
+        ),
+        pytest.param(
+            "self.queues[room].put(Entry(room, ready))\n        self.stream.follow(ready)",
+            "self.work(entry)",
+            id="event goes elsewhere too",
+        ),
+    ],
+)
+def test_a_field_that_somebody_may_read_is_not(send: str, run: str) -> None:
+    assert not found(*WAITING, VAIN.format(send=send, run=run))
+
+
+def test_a_queue_that_others_take_from_is_not_judged() -> None:
+    lost = VAIN.format(send=WAITING[0], run="self.work(entry)")
+    assert found(*WAITING, lost)
+    outside = "\n\ndef drain(sender):\n    sender.queues[0].get().filled.wait()\n"
+    assert not found(*WAITING, lost + outside)
