@@ -82,7 +82,8 @@ def _hit(gap: Gap) -> Hit:
 def _claim(gap: Gap) -> Claim:
     """What the gap says of its place, which is a function where no read is meant."""
     if gap.shape == "dropped-parameter":
-        return Claim("function", gap.roots)
+        # A parameter that ends in a record is used, and not by whoever takes the record up.
+        return Claim("function", gap.roots if gap.here else ())
     if gap.shape == "optional":
         if gap.callers:
             return Claim("call", (gap.callers[0].qualname.rpartition(".")[2],))
@@ -120,7 +121,9 @@ def _message(gap: Gap) -> str:
         "late": f"{name} waits on {gate}, but only after it has read {buffers}",
         "optional": f"{name} reads {buffers}, but its wait on {gate} needs an argument that is "
         "left out",
-        "dropped-parameter": f"{name} accepts {buffers} and never waits on it",
+        "dropped-parameter": f"{name} accepts {buffers} and never waits on it"
+        if gap.here
+        else f"{name} stores {buffers} in a record, and nobody waits on it there",
         "removed": f"{name} reads {buffers} without the wait on {gate} that the other side's "
         "version makes",
     }
@@ -153,7 +156,8 @@ def _fix(gap: Gap) -> str:
     if gap.shape == "partial":
         return f"wait on {gate} on every path that reaches the read"
     if gap.shape == "dropped-parameter":
-        return f"wait on {gate} before the first read, as the siblings do"
+        where = "before the first read" if gap.here else "where the record is taken up again"
+        return f"wait on {gate} {where}, as the siblings do"
     model = next((s.symbol for s in _nearest(gap) if s.side == "fork"), "")
     return f"wait on {gate} first" + (f", as {model} does" if model else "")
 

@@ -49,7 +49,7 @@ class Gap:
     ``waits`` are the lines of the method's own waits, where it has some that do not cover the read,
     ``disarmed`` is where the gate of the object that is read through is made void. ``maybe_target``
     says that the read may be no more than the target of a store, ``here`` that the function takes
-    the element itself, and not what it calls.
+    the element itself, and not what it calls, or drops the parameter itself.
     """
 
     shape: Shape

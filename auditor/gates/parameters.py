@@ -6,7 +6,9 @@ from collections.abc import Collection, Iterator
 from functools import partial
 
 from auditor.gates.gaps import Gap, Sibling
+from auditor.gates.handed import every_expression, waited_later
 from auditor.gates.readings import Readings
+from auditor.gates.unread import stored_in_vain
 from auditor.model import Side
 from auditor.source import facts as f
 from auditor.source.names import ClassKey, Function
@@ -18,22 +20,29 @@ _FEWEST = 2
 def dropped_parameters(side: Side, readings: Readings) -> Iterator[Gap]:
     """One gap a method and parameter; siblings share a base that has the method, or its name."""
     for (_, parameter), methods in sorted(_by_parameter(readings).items()):
-        if not any(parameter in _waited(readings, method) for _, method in methods):
+        if not any(
+            parameter in _waited(readings, method)
+            or waited_later(readings, key, method, parameter) is not None
+            for key, method in methods
+        ):
             continue
         waiting = [
-            (key, method, line)
+            (key, where)
             for key, method in methods
-            if (line := _waits_on(readings, key, method, parameter)) is not None
+            if (where := _waits_on(readings, key, method, parameter)) is not None
         ]
         if len(waiting) < _FEWEST:
             continue
         for key, method in methods:
             siblings = [
-                _sibling(side, other, parameter, line)
-                for near, other, line in waiting
+                _sibling(side, *where, parameter)
+                for near, where in waiting
                 if _related(readings, key, near)
             ]
-            if len(siblings) >= _FEWEST and _ignores(method, parameter):
+            if len(siblings) < _FEWEST:
+                continue
+            ignored = _ignores(method, parameter)
+            if ignored or stored_in_vain(readings, key, method, parameter):
                 facts = method.facts
                 yield Gap(
                     "dropped-parameter",
@@ -49,6 +58,7 @@ def dropped_parameters(side: Side, readings: Readings) -> Iterator[Gap]:
                     "whether the caller has work in flight is not known",
                     f"{facts.qualname}.{parameter}",
                     parameter,
+                    here=ignored,
                 )
 
 
@@ -84,15 +94,17 @@ def _waited_names(method: Function, primitive: Collection[str]) -> set[str]:
     return found
 
 
-def _waits_on(readings: Readings, key: ClassKey, method: Function, parameter: str) -> int | None:
-    """The line of the file on which a method waits on its parameter, None where it does not."""
+def _waits_on(
+    readings: Readings, key: ClassKey, method: Function, parameter: str
+) -> tuple[Function, int] | None:
+    """Where a method, or who it hands its parameter to, waits on it: the function and the line."""
     if not any(_names(expr, parameter) for expr in _expressions(method)):
         return None
     root = f"param:{parameter}"
     for wait in readings.summary(method, key).waits:
         if wait.token == (root,):
-            return method.line_of(wait.line)
-    return None
+            return method, method.line_of(wait.line)
+    return waited_later(readings, key, method, parameter)
 
 
 def _ignores(method: Function, parameter: str) -> bool:
@@ -104,12 +116,7 @@ def _ignores(method: Function, parameter: str) -> bool:
 
 
 def _expressions(method: Function) -> Iterator[f.Expr]:
-    pending = [method.facts.body]
-    while pending:
-        for stmt in f.statements(pending.pop()):
-            yield from f.expressions(stmt)
-            if isinstance(stmt, f.Define):
-                pending.append(stmt.function.body)
+    return (expr for _, expr in every_expression(method.facts.body))
 
 
 def _names(expr: f.Expr, name: str) -> bool:
@@ -117,13 +124,26 @@ def _names(expr: f.Expr, name: str) -> bool:
 
 
 def _related(readings: Readings, left: ClassKey, right: ClassKey) -> bool:
-    if left == right:
-        return False
-    mine = readings.index.classes[left].mro
-    theirs = readings.index.classes[right].mro
-    return bool(set(mine) & set(theirs))
+    return left != right and bool(_bases(readings, left) & _bases(readings, right))
 
 
-def _sibling(side: Side, method: Function, parameter: str, line: int) -> Sibling:
+def _bases(readings: Readings, key: ClassKey) -> set[tuple[str, str]]:
+    """A class and its bases; of those whose file was not read, what they are imported as.
+
+    A base from outside the tree (``torch.nn.Module``) makes nobody a sibling.
+    """
+    found = set(readings.index.classes[key].mro)
+    for path, qualname in readings.index.classes[key].mro:
+        package = path.partition("/")[0]
+        for base in readings.index.classes[path, qualname].facts.bases:
+            name = f.dotted(base)
+            if readings.index.class_of(path, name) is None:
+                for entry in readings.index.modules[path].imports:
+                    if entry.name == name and entry.module.partition(".")[0] == package:
+                        found.add((entry.module, entry.member))
+    return found
+
+
+def _sibling(side: Side, method: Function, line: int, parameter: str) -> Sibling:
     facts = method.facts
     return Sibling(side, method.path, facts.qualname, line, parameter, parameter, facts.name, "")

@@ -429,8 +429,11 @@ def _parameter_waits(
     pairs: set[tuple[bytes, bytes]] = set()
     for data in sources.values():
         if scans.found(data, waits, words):
+            handed: set[bytes] = set()
             for found in waits.finditer(data):
                 pairs |= _waited_parameters(data, found)
+                handed |= _waited_names(data, found)
+            pairs |= _handed_parameters(data, handed)
     if not pairs:
         return set()
     methods = b"|".join(re.escape(m) for m in sorted({m for m, _ in pairs}))
@@ -444,6 +447,8 @@ def _parameter_waits(
     return {p for paths in users.values() if len(paths) >= _FEWEST_ROLES for p in paths}
 
 
+_METHODS = re.compile(rb"def\s+(\w+)\s*\(\s*self\b([^)]*)\)")
+_DOTTED = re.compile(rb"[\w.]+")
 _METHOD = re.compile(rb"\s+(\w+)\s*\(\s*self\b([^)]*)\)")
 _NAME = re.compile(rb"\w+")
 # Annotations are no names: torch.Tensor would make one of every torch.cuda.synchronize().
@@ -463,3 +468,28 @@ def _waited_parameters(data: bytes, found: re.Match[bytes]) -> set[tuple[bytes, 
     if method is None or method.group(1).startswith(b"__"):
         return set()
     return {(method.group(1), name) for name in names & set(_PARAMETER.findall(method.group(2)))}
+
+
+def _waited_names(data: bytes, found: re.Match[bytes]) -> set[bytes]:
+    """The last names of what a wait is made on, and of what it is given."""
+    before = _LAST_WORD.search(data[max(0, found.start() - 60) : found.start()])
+    given = _DOTTED.match(data, found.start(1))
+    names = {before.group()} if before else set()
+    return names | ({given.group().rpartition(b".")[2]} if given else set())
+
+
+def _handed_parameters(data: bytes, waited: set[bytes]) -> set[tuple[bytes, bytes]]:
+    """(method, parameter) where what is waited on in the file has the parameter's name.
+
+    Or where something of the name is given the parameter, as fields of records are.
+    """
+    if not waited:
+        return set()
+    names = b"|".join(re.escape(name) for name in sorted(waited))
+    given = waited | set(re.findall(rb"\b(?:" + names + rb")\s*=\s*(\w+)", data))
+    return {
+        (method, name)
+        for method, parameters in _METHODS.findall(data)
+        if not method.startswith(b"__")
+        for name in given.intersection(_PARAMETER.findall(parameters))
+    }
