@@ -335,6 +335,7 @@ class Gates(Meaning):
     ) -> cst.IndentedBlock:
         """My body with a sibling's wait where the sibling has it. Raises Unfit."""
         names, attributes = self._mapping(gap, mine, function, theirs, wait)
+        self._by_its_index(gap, mine, theirs, wait, names, attributes)
         method = (theirs.name, mine.name)
 
         def mapped(statement: Statement) -> Statement:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import libcst as cst
 
 from auditor.checks.view import View
+from auditor.fix.indices import chosen
 from auditor.fix.material import Material
 from auditor.fix.statements import (
     Statement,
+    arguments_of,
     attributes_of,
     free_names,
 )
@@ -79,6 +81,41 @@ class Meaning(Material):
         if len(told) > 1 or attributes_of(wait, name):
             raise Unfit(f"its {name} is of another kind than {keys[0]}")
         names[name] = cst.Name(keys[0])
+
+    def _by_its_index(
+        self,
+        gap: Gap,
+        mine: Written,
+        theirs: Written,
+        wait: Statement,
+        names: Mapping[str, cst.BaseExpression],
+        attributes: Mapping[tuple[str, str], cst.BaseExpression],
+    ) -> None:
+        """Raises Unfit unless a sibling's wait would be for what the read here is chosen by.
+
+        A parameter of the same name plays the same part in a family; but what is read may be chosen
+        by more than it, and of another parameter only the read can tell what it is.
+        """
+        owner = gap.function.owner
+        waited: set[str] = set()
+        guessed = False
+        for name in sorted(arguments_of(wait) & {*theirs.parameter_names}):
+            told = attributes_of(wait, name)
+            put = names.get(name)
+            if any((name, attribute) in attributes for attribute in told):
+                waited |= {a for a in told if (name, a) in attributes}
+            elif put is None:
+                waited |= {f"{name}.{a}" for a in told} or {name}
+            elif not (isinstance(put, cst.Name) and mine.parameter_names[:1] == (put.value,)):
+                waited.add(mine.module.code_for_node(put))
+                guessed = True
+        if not waited or owner is None or gap.shape == "dropped-parameter":
+            return
+        found = chosen(self.fork.readings, gap.function, owner, frozenset(gap.roots))
+        if any(terms != waited for terms in found) or (guessed and not found):
+            raise Unfit(
+                f"the read here is not known to be chosen by {' and '.join(sorted(waited))}"
+            )
 
     def _in_reach(self, gap: Gap, gate: Statement, mine: Written, theirs: Written) -> None:
         """Raises Unfit unless all that another version's wait names is there in mine."""

@@ -119,6 +119,23 @@ def attributes_of(node: cst.CSTNode, holder: str) -> frozenset[str]:
     return frozenset(found)
 
 
+def arguments_of(wait: cst.CSTNode) -> frozenset[str]:
+    """The names that the calls of a wait are given, whatever conditions are around them."""
+    found: set[str] = set()
+
+    def search(node: cst.CSTNode) -> None:
+        if isinstance(node, cst.Expr):
+            value = node.value.expression if isinstance(node.value, cst.Await) else node.value
+            for argument in value.args if isinstance(value, cst.Call) else ():
+                found.update(used_in(argument.value))
+        else:
+            for child in node.children:
+                search(child)
+
+    search(wait)
+    return frozenset(found)
+
+
 def awaits(node: cst.CSTNode) -> bool:
     """Whether a statement needs an asynchronous function around it."""
     return isinstance(node, cst.Await) or any(map(awaits, node.children))

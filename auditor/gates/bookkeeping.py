@@ -9,7 +9,9 @@ from auditor.gates.values import (
     ELEMENT,
     FIXED,
     RESULT,
+    SELF,
     Path,
+    is_element,
 )
 from auditor.source import facts as f
 from auditor.source.names import ClassKey, Function
@@ -89,10 +91,14 @@ class Bookkeeping(Arming):
         """Whether a read from self does not end in a buffer that the gate could be meant for.
 
         The attribute that is indexed holds host data, an event guards it, or a plain field of an
-        object is all that is taken; or an element is called, so that it is a table of functions.
+        object is all that is taken; or an element is called, so that it is a table of functions; or
+        it computes on elements that it is handed, which are reads of their own.
         """
         if self.event_guarded(context, path[1]) or _calls_an_element(path):
             return True
+        if len(path) > 2 and path[2].endswith(RESULT):
+            if (path[1], path[2].removesuffix(RESULT)) in self._computing(context):
+                return True
         owners = frozenset((context,))
         for position, step in enumerate(path[1:], 1):
             if not step.isidentifier():
@@ -103,6 +109,32 @@ class Bookkeeping(Arming):
             inner = (self.index.attribute_types(owner, step) for owner in owners)
             owners = frozenset().union(*inner)
         return False
+
+    def _computing(self, context: ClassKey) -> frozenset[tuple[str, str]]:
+        """Attributes with those of their methods that every call hands elements of the object."""
+        known = self._computing_of.get(context)
+        if known is None:
+            handed: dict[tuple[str, str], bool] = {}
+            for method in self.index.methods(context):
+                for call in self.summary(method, context).calls:
+                    held = [p[1] for p in call.receivers if len(p) == 2 and p[0] == SELF[0]]
+                    if not held or call.name in self.evaluator.votes:
+                        continue
+                    values = (*call.arguments, *(value for _, value in call.keywords))
+                    own = any(
+                        p[0] == SELF[0] and is_element(p) and not self.bookkeeping(context, p[1])
+                        for value in values
+                        for p in value.paths
+                    )
+                    for root in held:
+                        handed[root, call.name] = own and handed.get((root, call.name), True)
+            found = frozenset(key for key, always in handed.items() if always)
+            known = self._computing_of[context] = found
+        return known
+
+    @cached_property
+    def _computing_of(self) -> dict[ClassKey, frozenset[tuple[str, str]]]:
+        return {}
 
     def bookkeeping(self, context: ClassKey, name: str) -> bool:
         """Whether all that is put into an attribute is host data: numbers, mappings, records."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 
 from auditor.gates.gaps import Gap, Sibling
@@ -12,6 +12,7 @@ from auditor.gates.targets import Targets
 from auditor.gates.usage import Usage
 from auditor.gates.values import ELEMENT, RESULT, SELF, Path, Place, Read
 from auditor.model import Side
+from auditor.source.index import SourceIndex
 from auditor.source.names import ClassKey, Function
 from auditor.vocabulary import words
 
@@ -45,7 +46,7 @@ class Bypasses:
                 if self._holds(function, read.path[:position], name):
                     held = self.readings.gate_held(read, None) is not None
                     if not held and not self._copies_between_tiers(function, name):
-                        yield self._bypass(function, read, name)
+                        yield self._bypass(function, read, position)
                     break
 
     def _holds(self, function: Function, receiver: Path, name: str) -> bool:
@@ -79,9 +80,10 @@ class Bypasses:
                     return True
         return False
 
-    def _bypass(self, function: Function, read: Read, name: str) -> Gap:
+    def _bypass(self, function: Function, read: Read, position: int) -> Gap:
+        name = read.path[position]
         siblings = self.norm.raw[name]
-        owner = siblings[0].symbol.rpartition(".")[0]
+        owner = self._meant(function, read.path[:position], siblings)
         target = read.handed is not None and self.targets.may_be(function, read)
         return Gap(
             "bypass",
@@ -99,6 +101,16 @@ class Bypasses:
             detail=owner,
             maybe_target=target,
         )
+
+    def _meant(self, function: Function, receiver: Path, siblings: Sequence[Sibling]) -> str:
+        """The class whose getters are meant: that of the receiver, else the nearest."""
+        types = self.readings.types_of(function, receiver)
+        own = {key for held in types for key in self.index.classes[held].mro}
+        owners = {(s.path, s.symbol.rpartition(".")[0]) for s in siblings}
+        known = (owners & own or owners) & self.index.classes.keys()
+        if not known:
+            return siblings[0].symbol.rpartition(".")[0]
+        return nearest_class(self.index, function.path, known)[1]
 
     @cached_property
     def targets(self) -> Targets:
@@ -185,6 +197,16 @@ class Bypasses:
                         line = function.line_of(call.line)
                         found.append(Place(function.path, function.facts.qualname, line))
         return sorted(set(found), key=lambda p: (p.path, p.line))
+
+
+def nearest_class(index: SourceIndex, path: str, keys: Collection[ClassKey]) -> ClassKey:
+    """Of several classes that of a file; else the one with the most below it, a back-end's last."""
+
+    def rank(key: ClassKey) -> tuple[bool, int, int, ClassKey]:
+        below = len(index.subclasses.get(key, ()))
+        return key[0] != path, -below, len(index.classes[key].mro), key
+
+    return min(keys, key=rank)
 
 
 def _shared_folders(left: str, right: str) -> int:

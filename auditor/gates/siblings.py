@@ -10,12 +10,12 @@ from auditor.gates.callers import Callers, Candidate
 from auditor.gates.gaps import Gap, Shape, Sibling
 from auditor.gates.norm import SiblingNorm, inner_name, is_gated_reader, sibling_of
 from auditor.gates.optional import Omissions
-from auditor.gates.outside import Bypasses
+from auditor.gates.outside import Bypasses, nearest_class
 from auditor.gates.readings import Reading, Readings, key_parameters, reads_elements
 from auditor.gates.usage import Usage
 from auditor.gates.values import Place
 from auditor.model import Confidence, Reach, Side
-from auditor.source.names import ClassKey
+from auditor.source.names import ClassKey, Function
 
 _FEWEST_PEERS = 3
 """Gated getters that a class needs before they speak for a buffer that only one method reads."""
@@ -208,7 +208,7 @@ class Judge:
             unguarded,
             self._tempered(chosen, self._confidence(chosen, siblings, unguarded, weak)),
             *self._reach(shape, chosen, siblings),
-            self._cause(first),
+            self._cause(function, first, chosen),
             siblings[0].gate if siblings else first.gate or _any_gate(chosen),
             waits=self._own_waits(candidate, shape, first.read.line),
             disarmed=self.readings.disarming(context, first.root) if shape == "delegate" else None,
@@ -415,10 +415,20 @@ class Judge:
                     return True
         return False
 
-    def _cause(self, first: Reading) -> str:
-        origin = first.read.origin
-        owner = origin.qualname.rpartition(".")[0]
-        return f"{owner or origin.qualname}.{first.root}"
+    def _cause(self, function: Function, first: Reading, chosen: Sequence[Reading]) -> str:
+        """The class that takes the element, and the attribute: what findings of one root share.
+
+        Where one call may take it in several classes, the nearest stands for all of them.
+        """
+        place = (first.root, first.read.line, first.read.column)
+        taken = {
+            (r.read.origin.path, r.read.origin.qualname.rpartition(".")[0])
+            for r in chosen
+            if (r.root, r.read.line, r.read.column) == place
+        } & self.index.classes.keys()
+        if not taken:
+            return f"{first.read.origin.qualname}.{first.root}"
+        return f"{nearest_class(self.index, function.path, taken)[1]}.{first.root}"
 
 
 def _same_method(sibling: Sibling, candidate: Candidate, side: Side) -> bool:

@@ -991,3 +991,62 @@ def test_upstream_gives_back_no_wait_that_the_fork_has(tmp_path: Path) -> None:
     )
     done = fix(tmp_path, {POOL: HEAD + late})
     assert [f.how for f in done.fixes] == ["moves the wait before the read"]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "return torch.stack([page[wanted] for page in self.pages])",
+        "return torch.stack([self.pages[i][wanted] for i in range(4)])",
+        "return [self.pages[i] for i in range(4)][0][wanted]",
+    ],
+)
+def test_rows_are_not_waited_for_as_if_they_were_a_layer(tmp_path: Path, read: str) -> None:
+    text = HEAD + method(f"def get_rows(self, wanted):\n    {read}")
+    found = fix(tmp_path, {POOL: text}, confidence="low").fixes
+    assert {(only.applicability, only.state) for only in found} <= {("display", "none")}
+    assert (tmp_path / "fork" / POOL).read_text() == text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return self.pages[(layer.layer_id if other is None else other) - self.first][slots]",
+        """
+        index = layer.layer_id
+        if other is not None:
+            index = other
+        return self.pages[index - self.first][slots]
+        """,
+        """
+        if other is None:
+            return self.pages[layer.layer_id - self.first][slots]
+        return self.pages[other - self.first][slots]
+        """,
+    ],
+)
+def test_a_layer_that_another_argument_replaces_is_not_waited_for(
+    tmp_path: Path, body: str
+) -> None:
+    read = textwrap.indent(textwrap.dedent(body).strip(), "    ")
+    text = HEAD + method(f"def get_of(self, layer, slots, other=None):\n{read}")
+    [only] = fix(tmp_path, {POOL: text}).fixes
+    assert (only.applicability, only.state) == ("display", "none")
+    assert only.reason.endswith("the read here is not known to be chosen by layer.layer_id")
+
+
+def test_a_layer_is_followed_into_the_helper_that_reads(tmp_path: Path) -> None:
+    text = HEAD + method(
+        """
+        def get_of(self, layer, slots, other=None):
+            return self._read(layer.layer_id if other is None else other, slots)
+
+        def _read(self, layer_id, slots):
+            return self.pages[layer_id - self.first][slots]
+        """
+    )
+    done = fix(tmp_path, {POOL: text})
+    after = (tmp_path / "fork" / POOL).read_text()
+    assert done.complete
+    assert "wait_until(layer.layer_id" not in after
+    assert after.count("wait_until(layer_id - self.first)") == 3

@@ -142,3 +142,23 @@ def test_only_what_setters_are_handed_in_this_tree_is_a_place_to_store_at() -> N
 def test_the_second_of_two_reads_is_told_where_the_first_may_store() -> None:
     finding = found("fused(pool.rows[i], batch.fresh)", "gather(pool.rows[i], batch.others)")
     assert finding.hit.where.line == 8
+
+
+BACK_END = """
+from sglang.srt.pools import Pool
+
+
+class ABoardPool(Pool):
+    def get_rows(self, layer_id):
+        self.counter.wait_until(layer_id)
+        return self.rows[layer_id]
+"""
+
+
+@pytest.mark.parametrize("receiver", ["pool", "notes.pool"])
+def test_the_class_of_the_receiver_is_named_and_not_the_first_of_the_alphabet(
+    receiver: str,
+) -> None:
+    tree = {**TREE, "sglang/srt/board/pools.py": BACK_END}
+    finding = found(f"gather({receiver}.rows[i], notes.old_slots, new)", tree=tree)
+    assert finding.hit.message.endswith("the getters of Pool wait on counter")
