@@ -63,7 +63,10 @@ def _same(old: Sequence[Row], number: int, new: Sequence[Row], place: int) -> bo
     around = _around(old, number)
     if around != _around(new, place) or any(head.startswith(b"try") for head in around):
         return False
-    if _bound(old, old[number][1]) != _bound(new, new[place][1]):
+    wait = old[number][1]
+    if _bound(old[:number], wait) != _bound(new[:place], wait):
+        return False
+    if _bound(old[number:], wait) != _bound(new[place:], wait):
         return False
     behind = {text for _, text in old[number + 1 :] if _WORKS.search(text)}
     behind -= {text for _, text in old[:number]}

@@ -15,11 +15,24 @@ UNFIXED = "gate-bypassed"
 """How to go through a getter is for a person to decide."""
 
 
-def cases() -> Iterator[object]:
+LATER = ("gate-parameter-dropped", (3, 4, 5))
+"""The siblings wait where a record is taken up: no wait of theirs can be copied."""
+
+
+def cases(*, later: bool = False) -> Iterator[object]:
     for rule in load().rules:
         if rule.check == "sibling-gates" and rule.id != UNFIXED:
             for number, example in enumerate(rule.invalid):
-                yield pytest.param(example, id=f"{rule.id}-{number}")
+                if later == (rule.id == LATER[0] and number in LATER[1]):
+                    yield pytest.param(example, id=f"{rule.id}-{number}")
+
+
+@pytest.mark.parametrize("example", list(cases(later=True)))
+def test_a_wait_that_siblings_make_later_is_not_copied(example: Example, tmp_path: Path) -> None:
+    done = fix(tmp_path, example.fork, example.upstream, example.target, confidence="low")
+    assert done.changes == ()
+    assert [f.state for f in done.fixes] != []
+    assert all(f.reason for f in done.fixes)
 
 
 @pytest.mark.parametrize("example", list(cases()))
