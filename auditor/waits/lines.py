@@ -18,7 +18,8 @@ float any all sum sorted reversed repr type id super format debug info warning e
 log append extend add update remove discard pop popleft clear get keys items values
 time perf_counter monotonic is_available current_stream get_current_stream default_stream
 """
-_TELLS_NOTHING = frozenset(_QUIET.split())
+TELLS_NOTHING = frozenset(_QUIET.split())
+_SAYS = frozenset(("print", "log", "debug", "info", "warning", "error", "exception"))
 """Calls that no other thread, stream or rank can notice, or that say nothing of it."""
 
 
@@ -31,8 +32,8 @@ class Around:
     """A block around a line: ``text`` is its test, source or context, ``number`` its statement.
 
     ``asks`` are what all has to hold for a branch to be taken, each with whether it must, and the
-    names in it. ``names`` are those of the text; ``leaves`` says of handlers that all of them leave
-    again.
+    names in it. ``names`` are those of the text; ``leaves`` says of a ``try`` that no
+    handler swallows what is raised.
     """
 
     block: Block
@@ -135,7 +136,7 @@ class _Reader:
                 self.block(stmt.orelse, around)
             case f.Try():
                 number = self.number
-                leaves = all(h and _leaves(h) for h in stmt.handlers)
+                leaves = not any(map(_swallows, stmt.handlers))
                 self.block(stmt.body, (*around, Around("try", "", number, leaves=leaves)))
                 for handler in stmt.handlers:
                     self.block(handler, (*around, Around("handler", "", number)))
@@ -196,7 +197,7 @@ class _Reader:
                 elif isinstance(node, f.Call):
                     called = last_name(node.func)
                     calls.append(called)
-                    works |= called not in _TELLS_NOTHING
+                    works |= called not in TELLS_NOTHING
                     site = site_of(node, called, self.aliases, self.waiters, deferred)
                     if site is not None:
                         sites.append(site)
@@ -248,5 +249,11 @@ class _Reader:
         return text_of(expr, NO_ALIASES)
 
 
-def _leaves(body: tuple[f.Stmt, ...]) -> bool:
-    return isinstance(body[-1], f.Exit)
+def _swallows(handler: tuple[f.Stmt, ...]) -> bool:
+    """Whether a handler lets what follows run as if nothing had been, and keeps no note of it."""
+    return all(
+        isinstance(stmt, f.Do)
+        and isinstance(stmt.value, f.Call)
+        and last_name(stmt.value.func) in _SAYS
+        for stmt in handler
+    )

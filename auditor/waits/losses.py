@@ -192,6 +192,9 @@ class _Comparison:
             if inside:
                 return all(_under(self.after[number], around) for number in inside)
         subjects = {site.subject, site.waiter} - {"", "current_stream"}
+        # Of a loop over what was started, that is what each was taken from.
+        loops = (a.names for a in self.after[now[0]].around if a.block == "loop")
+        subjects |= set().union(*loops)
         started = any(
             number < now[0]
             and subjects & line.names
@@ -389,9 +392,8 @@ def _under(line: Line, around: Around) -> bool:
             return True
         if other.block == "with" and around.text and around.text in other.text:
             return True
-        if around.asks and set(around.asks) <= set(other.asks):
-            return True
-    return False
+    asked = {ask for other in line.around for ask in other.asks}
+    return bool(around.asks) and asked.issuperset(around.asks)
 
 
 def _apart(line: Line, other: Line) -> bool:

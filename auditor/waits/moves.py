@@ -10,11 +10,11 @@ from functools import cached_property
 from auditor.source.statements import Piece
 from auditor.waits.calls import JOINS, KEEPS, TAKES, says_wait
 from auditor.waits.changed import Pair, Pieces, differing
-from auditor.waits.lines import Body
+from auditor.waits.lines import TELLS_NOTHING, Body
 from auditor.waits.match import counted
 from auditor.waits.waiters import Waiters
 
-PRIMITIVE = frozenset((JOINS, KEEPS, TAKES))
+_PRIMITIVE = (JOINS, KEEPS, TAKES)
 
 
 class Moves:
@@ -51,8 +51,12 @@ class Moves:
         name = pair.before.facts.name
         earlier = counted(before)
         for called, count in counted(after).items():
-            if called == name or called in PRIMITIVE or called in self._calls_that_wait.kinds:
-                continue  # a wait of the function itself
+            if called in TELLS_NOTHING or called in {
+                name,
+                *_PRIMITIVE,
+                *self._calls_that_wait.kinds,
+            }:
+                continue  # any class may have one so named; or a wait of the function itself
             if self._gained[called] > 0:
                 return True
             if count <= earlier[called]:

@@ -270,3 +270,15 @@ def test_a_wait_that_is_made_otherwise_is_not_told(case: str) -> None:
     upstream, fork = KEPT[case]
     assert upstream != fork
     assert told(store(upstream), store(fork)) == set()
+
+
+def test_that_another_class_waits_more_often_in_a_common_name_explains_nothing() -> None:
+    """The store's ``clear`` of a dictionary is not the method of that name that began to wait."""
+    clearing = EVENT.replace("    return", "    self.pending.clear()\n    return")
+    other = "\n\nclass Other:\n    def clear(self):\n{}        self.done = None\n"
+    sides = []
+    for text, wait in ((clearing, ""), (without(clearing, "self.copied.wait()"), "pass")):
+        files = store(text)
+        made = wait.replace("pass", "        self.done.synchronize()\n")
+        sides.append({PATH: files[PATH] + other.format(made)})
+    assert ("wait-lost", "rows") in told(*sides)
