@@ -309,6 +309,9 @@ class _Comparison:
             return not (old.index & left) and not (new.index & known) and bool(new.index)
         if theirs in (AT_HAND, "default_stream()"):
             return False
+        root = re.match(r"\w+", mine)
+        if old.subject == new.subject and root and root[0] not in self.match.after.names():
+            return True  # the same of what bears another name
         if re.fullmatch(r"\w+", theirs):
             return theirs not in self.match.before.names() or mine.endswith("." + theirs)
         return not self.names.known(theirs) or theirs.endswith("." + mine)
@@ -343,11 +346,12 @@ class _Comparison:
         for depth in range(len(around) - 1, -1, -1):
             # Of a block that went as a whole nothing is left to be ordered.
             if around[depth].block in ("if", "else", "with", "loop"):
-                beside = [
+                inside = [
                     n
                     for n, line in enumerate(self.before)
                     if around[depth] in line.around and n not in self.old_sites
                 ]
+                beside = [n for n in inside if self.before[n].works] or inside
                 if beside and not any(n in lines for n in beside):
                     return False
         return any(n in lines for n in behind)
@@ -406,6 +410,8 @@ def _as_strong(other: Site, site: Site) -> bool:
     """Whether a wait is for what another is for, or for more."""
     if other.kind == "device":
         return site.kind != "keep"
+    if other.kind == "stream" and site.kind == "event" and other.by == site.by:
+        return True  # all of a stream, for one event of some
     if other.key[:2] == site.key[:2] or (other.subject and other.subject == site.subject):
         return STRENGTH.get(other.kind, 0) >= STRENGTH.get(site.kind, 0)
     return False

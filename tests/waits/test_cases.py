@@ -206,6 +206,23 @@ def test_an_event_of_the_module_is_told_too() -> None:
     assert told(*sides) == {("wait-lost", "rows")}
 
 
+PULL = """
+def pull(self, work, many):
+    if many:
+        work.start(2)
+        work.wait()
+    else:
+        work.begin(1)
+        work.wait()
+    return self.pages[0]
+"""
+PULLED = """
+def pull(self, work, many):
+    work.start(2)
+    work.wait()
+    return self.pages[0]
+"""
+
 # The same waits, still made: by something else, for as much, for nothing that is left.
 KEPT = {
     "by a method that is called in its place": (
@@ -255,6 +272,19 @@ KEPT = {
         PAIR,
         PAIR.replace("other", "second"),
     ),
+    "by all of the stream where the event is not to be had": (
+        EVENT.replace("self.copied.wait()", "self.side.wait_event(self.copied)"),
+        EVENT.replace(
+            "    self.copied.wait()\n",
+            "    if self.mode:\n        self.side.wait_event(self.copied)\n    else:\n"
+             "        self.side.wait_stream(self.main)\n",
+        ),
+    ),
+    "of the same attribute of what bears another name": (
+        FINISH,
+        FINISH.replace("chunk", "part"),
+    ),
+    "in the one branch that is left": (PULL, PULLED),
     "as the first of the block": (
         SIDE,
         SIDE.replace(
