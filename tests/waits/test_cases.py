@@ -277,7 +277,7 @@ KEPT = {
         EVENT.replace(
             "    self.copied.wait()\n",
             "    if self.mode:\n        self.side.wait_event(self.copied)\n    else:\n"
-             "        self.side.wait_stream(self.main)\n",
+            "        self.side.wait_stream(self.main)\n",
         ),
     ),
     "of the same attribute of what bears another name": (
