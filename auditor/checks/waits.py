@@ -11,7 +11,9 @@ from auditor.checks.view import View
 from auditor.model import Checked, Confidence, Evidence, Hit, Location, Side, Symbol
 from auditor.rulebook import Param, of_shapes
 from auditor.waits.calls import Calls
+from auditor.waits.changed import Pieces
 from auditor.waits.comparison import Comparison, Missing
+from auditor.waits.lines import DECORATES
 from auditor.waits.losses import Shape
 from auditor.waits.sites import AT_HAND, Kind, Site
 
@@ -26,8 +28,10 @@ _BEFORE: Mapping[Side, tuple[Side, ...]] = {
     "fork": ("upstream", "base", "target"),
     "base": ("upstream", "target"),
     "upstream": ("target",),
+    "target": ("target",),
 }
-"""Whose versions of a function each side is held against."""
+"""Whose versions of a function each side is held against; of several targets each against others.
+"""
 
 _ORDERS: Mapping[Kind, str] = {
     "keyed": "what is read here may not be loaded yet",
@@ -47,31 +51,28 @@ class Norm:
     """All sides, and what each of them lacks of the others, worked out once."""
 
     views: tuple[View, ...]
-    found: dict[Side, list[tuple[View, Missing]]] = field(default_factory=dict)
+    found: dict[int, list[tuple[View, Missing]]] = field(default_factory=dict)
 
     def missing(self, view: View) -> list[tuple[View, Missing]]:
         """The waits that a side lacks, each with the side that makes it."""
-        known = self.found.get(view.side)
+        known = self.found.get(id(view))
         if known is None:
-            known = self.found[view.side] = list(self._missing(view))
+            known = self.found[id(view)] = list(self._missing(view))
         return known
 
     def _missing(self, view: View) -> Iterator[tuple[View, Missing]]:
-        # Of the others only what says something of the fork's findings is asked.
+        # Of the others only what says something of the fork's findings is asked. A function that
+        # lost the same twice has two rows; what a second side says again has none.
         only = None if view.side == "fork" else {m.path for _, m in self._of_fork()}
         seen: set[tuple[str, str, Shape, tuple[str, str, str, bool]]] = set()
         for other in self.views:
-            if other.side not in _BEFORE.get(view.side, ()):
+            if other is view or other.side not in _BEFORE[view.side]:
                 continue
-            compared = _compared(other, view)
-            for missing in compared.missing(only):
+            for missing in _compared(other, view).missing(only):
                 mark = (missing.path, missing.qualname, missing.shape, missing.site.key)
                 if other.side == "upstream" or mark not in seen:
                     yield other, missing
                 seen.add(mark)
-            # Read whole, such a file is told to be unreadable.
-            for side, paths in ((other, compared.unread_before), (view, compared.unread)):
-                side.read({path: side.sources[path] for path in paths})
 
     def _of_fork(self) -> list[tuple[View, Missing]]:
         return next((self.missing(v) for v in self.views if v.side == "fork"), [])
@@ -97,21 +98,22 @@ def survey(norm: Norm, view: View) -> Iterator[Checked]:
 
 def _compared(before: View, after: View) -> Comparison:
     calls = Calls(after.vocabulary.primitive_waits)
-    known = (before.index.modules, after.index.modules)
-    return Comparison(before.deployed, after.deployed, calls, *known)
+    earlier, later = (Pieces(v.deployed, v.index.modules, v.read) for v in (before, after))
+    return Comparison(earlier, later, calls)
 
 
 def _hit(view: View, other: View, missing: Missing) -> Hit:
     symbol = Symbol(missing.path, missing.qualname)
     site = missing.site
     was = _line(other, missing.earlier, missing.was)
+    if site.name == DECORATES:
+        was = f"`@{site.said}`"
     earlier = Evidence(
         missing.earlier, missing.was, missing.qualname, f"{_does(site)} here", other.side
     )
     evidence = [earlier]
     if missing.about and missing.about != missing.line:
         evidence.append(Evidence(missing.path, missing.about, missing.qualname, _about(missing)))
-    name = missing.qualname.rpartition(".")[2]
     confidence: Confidence = "high" if missing.alone else "medium"
     if other.side == "target":
         confidence = "medium"
@@ -119,7 +121,7 @@ def _hit(view: View, other: View, missing: Missing) -> Hit:
     return Hit(
         Location(symbol, missing.line, _column(view, missing), missing.line),
         f"{site.kind} {what} {site.by}".replace(",", " ").strip(),
-        _message(view, missing, name, was),
+        _message(view, other, missing, was),
         tuple(evidence),
         confidence,
         "unknown",
@@ -138,22 +140,23 @@ def _of_whom(site: Site) -> str:
     return waits or site.subject or site.kind
 
 
-def _message(view: View, missing: Missing, name: str, was: str) -> str:
-    site = missing.site
-    orders = _ORDERS[site.kind]
+def _message(view: View, other: View, missing: Missing, was: str) -> str:
+    name = missing.qualname.rpartition(".")[2]
+    orders = _ORDERS[missing.site.kind]
+    whose = f"the version of {other.ref}"
     here = _line(view, missing.path, missing.now) if missing.now else ""
     about = _line(view, missing.path, missing.about) if missing.about else ""
     match missing.shape:
         case "weakened":
             under = f" {missing.why}: {about}" if about else f" {missing.why}"
-            return f"{name} makes the wait {was} only{under}; upstream's version always does"
+            return f"{name} makes the wait {was} only{under}; {whose} always does"
         case "late":
-            return f"{name} makes the wait {was} only after {about}, which came behind it"
+            return f"{name} makes the wait {was} only after {about}; in {whose} it comes first"
         case "elsewhere":
-            return f"{name} waits by {here} where the other version does by {was}"
+            return f"{name} waits by {here} where {whose} does by {was}"
         case "lock":
-            return f"{name} does without {was} what the other version does within; {orders}"
-    return f"{name} no longer does {was}, and does what came behind it; {orders}"
+            return f"{name} does without {was} what {whose} does within; {orders}"
+    return f"{name} does not wait by {was}, as {whose} does before the same work; {orders}"
 
 
 def _does(site: Site) -> str:
@@ -169,12 +172,12 @@ def _fix(missing: Missing, was: str) -> str:
         case "weakened":
             return "wait on every way that leads to the work, or show that the others need no wait"
         case "late":
-            return f"put {was} back before it"
+            return f"move {was} before it"
         case "elsewhere":
             return f"wait as before, by {was}, or record here what is waited for now"
         case "lock":
             return f"put it back within {was}"
-    return f"put {was} back, or wait in something that is called in its place"
+    return f"wait by {was} as well, or wait in something that is called in its place"
 
 
 def _line(view: View, path: str, line: int) -> str:

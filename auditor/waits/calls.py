@@ -24,8 +24,8 @@ wait waits sync synchronize settle drain flush join fence barrier finalize ensur
 """
 _WAIT_VERBS = frozenset(_SAYS.split())
 
-_VERBS = ("settle", "drain", "fence", "barrier")
-"""What the names of many functions that wait begin with."""
+VERBS = ("wait", "sync", "settle", "drain", "fence", "barrier")
+"""Parts of the names of most functions that wait."""
 
 _JOINED = rb"\.join\((?:\)|timeout|\d)"
 _LOCKED = rb"@[\w.]{0,80}synchronized|with[ \t][^\n:]{0,200}(?:lock|mutex|semaphore)"
@@ -85,7 +85,7 @@ class Calls:
 
     def counting(self, waiters: frozenset[bytes]) -> re.Pattern[bytes]:
         """The head of a function (its name), or what waits; ``waiters`` are names that do."""
-        return _counting(self._named((KEEPS, TAKES, *_VERBS)), waiters)
+        return _counting(self._named((KEEPS, TAKES, *VERBS)), waiters)
 
     def _named(self, more: tuple[str, ...]) -> bytes:
         return b"|".join(re.escape(name.encode()) for name in sorted({*self.kinds, *more}))

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Mapping, Set
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
-from auditor.source.facts import ModuleFacts
 from auditor.source.statements import Piece
-from auditor.waits.calls import Calls
-from auditor.waits.changed import Pair, Pieces, pairs
+from auditor.waits.calls import VERBS, Calls
+from auditor.waits.changed import Changed, Pair, Pieces
 from auditor.waits.lines import body_of
 from auditor.waits.losses import Loss, Shape, losses
 from auditor.waits.moves import Moves
 from auditor.waits.sites import Site
 from auditor.waits.untouched import Telling
-from auditor.waits.waiters import VERBS, Waiters
+from auditor.waits.waiters import Waiters
 
 _NAME = re.compile(rb"\w+")
 
@@ -44,56 +43,32 @@ class Missing:
 
 
 class Comparison:
-    """The files of two trees; contents that are equal are one object in both.
+    """What the functions of two trees wait for; contents that are equal are one object in both."""
 
-    ``known`` and ``known_before`` are facts of files that were read whole.
-    """
-
-    def __init__(
-        self,
-        before: Mapping[str, bytes],
-        after: Mapping[str, bytes],
-        calls: Calls,
-        known_before: Mapping[str, ModuleFacts] | None = None,
-        known: Mapping[str, ModuleFacts] | None = None,
-    ) -> None:
+    def __init__(self, before: Pieces, after: Pieces, calls: Calls) -> None:
         self._calls = calls
-        self._before = Pieces(before, known_before)
-        self._after = Pieces(after, known)
-        self._waiters = Waiters(calls, before)
-        self._still = Waiters(calls, after, self._waiters)
-        self._changed = list(_changed(before, after))
-        new = [("", path) for path in sorted(after.keys() - before.keys())]
-        files = [*self._changed, *new]
-        self._moves = Moves(self._before, self._after, files, self._still)
-
-    @property
-    def unread(self) -> Set[str]:
-        """The files of the later tree with functions that could not be read."""
-        return self._after.unread
-
-    @property
-    def unread_before(self) -> Set[str]:
-        """Those of the earlier tree."""
-        return self._before.unread
+        self._changed = Changed(before, after)
+        self._waiters = Waiters(calls, before.sources)
+        self._still = Waiters(calls, after.sources, self._waiters)
+        self._moves = Moves(self._changed, self._still)
 
     def missing(self, only: Container[str] | None = None) -> Iterator[Missing]:
         """What the later tree lost, in the order of the files; ``only`` in some of its files."""
-        for path, other in self._changed:
-            if only is not None and other not in only:
+        for path, other in self._changed.files:
+            if not path or (only is not None and other not in only):
                 continue
             if not self._may_matter(path, other):
                 continue
-            for pair in pairs(self._before, self._after, path, other, self._telling):
+            for pair in self._changed.pairs(path, other, self._telling):
                 for loss in self._losses(pair):
                     yield _placed(pair, loss)
 
     def _losses(self, pair: Pair) -> Iterator[Loss]:
+        if self._moves.decorated(pair):
+            return
         before = body_of(pair.before.facts, self._waiters)
         after = body_of(pair.after.facts, self._waiters)
-        if pair.before.facts.decorators != pair.after.facts.decorators:
-            return  # what a new decorator does is not followed
-        names = _Named(self._before.sources[pair.before.path])
+        names = _Named(self._changed.before.sources[pair.before.path])
         for loss in losses(before, after, names):
             name = loss.site.name
             if loss.site.kind == "call" and loss.shape == "lost" and name not in self._still.names:
@@ -108,11 +83,12 @@ class Comparison:
 
     def _may_matter(self, path: str, other: str) -> bool:
         """Whether a file waits, or may have called something less often that does."""
-        before, after = self._before.sources[path], self._after.sources[other]
+        before = self._changed.before.sources[path]
+        after = self._changed.after.sources[other]
         if any(word in before for word in self._calls.literals):
             if self._calls.direct.search(before) is not None:
                 return True
-        return any(before.count(verb) > after.count(verb) for verb in VERBS)
+        return any(before.count(verb) > after.count(verb) for verb in map(str.encode, VERBS))
 
     def _telling(self, piece: Piece) -> Telling | None:
         """What tells the lines of a statement that may wait; None where none does."""
@@ -123,21 +99,6 @@ class Comparison:
                 direct.search(line) or not called.isdisjoint(_NAME.findall(line))
             )
         return (lambda line: bool(direct.search(line))) if direct.search(piece.text) else None
-
-
-def _changed(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
-    """The files that differ, each with its path in the later tree."""
-    came: dict[str, list[str]] = {}
-    for path in after.keys() - before.keys():
-        came.setdefault(path.rpartition("/")[2], []).append(path)
-    for path, data in sorted(before.items()):
-        if path in after:
-            if after[path] is not data:
-                yield path, path
-        else:
-            moved = came.get(path.rpartition("/")[2], [])
-            if len(moved) == 1 and after[moved[0]] is not data:
-                yield path, moved[0]
 
 
 def _placed(pair: Pair, loss: Loss) -> Missing:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from auditor.source import facts as f
+from auditor.waits.calls import names_a_lock
 from auditor.waits.sites import Known, Site, lock_of, site_of
 from auditor.waits.text import NO_ALIASES, Aliases, last_name, names_in, text_of
 
@@ -19,9 +20,12 @@ log append extend add update remove discard pop popleft clear get keys items val
 time perf_counter monotonic is_available current_stream get_current_stream default_stream
 """
 TELLS_NOTHING = frozenset(_QUIET.split())
-_SAYS = frozenset(("print", "log", "debug", "info", "warning", "error", "exception"))
 """Calls that no other thread, stream or rank can notice, or that say nothing of it."""
 
+DECORATES = "@"
+"""What stands for the method of a lock that a decorator takes."""
+
+_SAYS = frozenset(("print", "log", "debug", "info", "warning", "error", "exception"))
 
 _OPPOSITES = {"is not": "is", "!=": "=="}
 """Comparisons that say the same as the opposite of another."""
@@ -82,15 +86,23 @@ class Body:
             for site in line.sites:
                 yield number, site
 
+    def head(self, around: Around) -> int | None:
+        """The number of the line that opens a block; a ``try`` has none."""
+        return next((n for n, one in enumerate(self.lines) if one.number == around.number), None)
+
     def wrapped(self, number: int) -> set[int]:
-        """A line, and the heads of the blocks that hold nothing else."""
+        """A line, and the heads of the statements that hold nothing else."""
         found = {number}
-        for depth, around in reversed(list(enumerate(self.lines[number].around))):
-            inner = slice(depth, depth + 1)
-            held = [n for n, one in enumerate(self.lines) if one.around[inner] == (around,)]
-            if not found.issuperset(held) or not held[0]:
+        for around in reversed(self.lines[number].around):
+            held = [
+                n
+                for n, one in enumerate(self.lines)
+                if any(other.number == around.number for other in one.around)
+            ]
+            head = self.head(around)
+            if head is None or not found.issuperset(held):
                 break
-            found.add(held[0] - 1)
+            found.add(head)
         return found
 
     def names(self, without: Collection[int] = ()) -> set[str]:
@@ -105,7 +117,7 @@ class Body:
 def body_of(function: f.FunctionFacts, waiters: Known) -> Body:
     """The lines of a function, those of the functions in it too."""
     reader = _Reader(Aliases(function), waiters)
-    reader.block(function.body, ())
+    reader.block(function.body, reader.locked(function.decorators))
     return reader.body
 
 
@@ -115,6 +127,19 @@ class _Reader:
         self.waiters = waiters
         self.body = Body()
         self.number = 0
+
+    def locked(self, decorators: Iterable[str]) -> tuple[Around, ...]:
+        """The locks that decorators take around a whole function, each with a line of its own."""
+        around: tuple[Around, ...] = ()
+        for said in decorators:
+            name = said.rpartition(".")[2]
+            if names_a_lock(name):
+                self.number += 1
+                site = Site("lock", DECORATES, said, "", said, name, "", 1, 1)
+                line = Line(f"with {said}", 1, around, (site,), frozenset((name,)), (), works=False)
+                self.body.lines.append(replace(line, number=self.number))
+                around += (Around("with", said, self.number, frozenset((name,))),)
+        return around
 
     def block(self, body: tuple[f.Stmt, ...], around: tuple[Around, ...]) -> None:
         for stmt in body:
@@ -153,7 +178,16 @@ class _Reader:
                 inside = Around("def", name, self.number, frozenset((name,)))
                 first = stmt.function.line
                 self.body.lines.append(
-                    Line(f"def {name}", first, around, (), frozenset(), (), works=False)
+                    Line(
+                        f"def {name}",
+                        first,
+                        around,
+                        (),
+                        frozenset(),
+                        (),
+                        works=False,
+                        number=self.number,
+                    )
                 )
                 self.block(stmt.function.body, (*around, inside))
             case f.Import():
@@ -188,9 +222,8 @@ class _Reader:
             pending: list[tuple[f.Expr, bool]] = [(top, False)]
             while pending:
                 node, deferred = pending.pop()
-                kind = type(node)
-                if kind is f.Name:
-                    names.add(node.id)  # type: ignore[union-attr]
+                if isinstance(node, f.Name):
+                    names.add(node.id)
                     continue
                 if isinstance(node, f.Attr):
                     names.add(node.name)
@@ -201,9 +234,9 @@ class _Reader:
                     site = site_of(node, called, self.aliases, self.waiters, deferred)
                     if site is not None:
                         sites.append(site)
-                elif kind is f.Sub:
+                elif isinstance(node, f.Sub):
                     works = True
-                deferred |= kind is f.Lambda
+                deferred |= isinstance(node, f.Lambda)
                 pending += [(child, deferred) for child in f.children(node)]
         # What the aliases stand for is named too.
         names = self.aliases.named(names)

@@ -59,9 +59,7 @@ def losses(before: Body, after: Body, names: Names) -> Iterator[Loss]:
 
     Whether it moved into another function is not asked here.
     """
-    found = match(before, after)
-    if found is not None:
-        yield from _Comparison(found, names).losses()
+    yield from _Comparison(match(before, after), names).losses()
 
 
 class _Comparison:
@@ -70,7 +68,12 @@ class _Comparison:
         self.names = names
         self.before = found.before.lines
         self.after = found.after.lines
-        self.back = {b: a for a, b in found.lines.items()}
+        known = set(found.lines.values())
+        self.ways_out = [
+            number
+            for number, line in enumerate(self.after)
+            if line.leaves in ("return", "continue", "break") and number not in known
+        ]
         self.old_sites = {number for number, _ in found.before.sites}
         self.new_sites = {number for number, _ in found.after.sites}
 
@@ -130,9 +133,9 @@ class _Comparison:
                 continue
             if self.work_within(old, now, around):
                 continue
-            added = self.head_of(around, now[0])
-            alone = self.match.quiet_but({old[0]}, {now[0], *added})
-            about = self.line_of_head(around, now[0])
+            head = self.match.after.head(around)
+            alone = self.match.quiet_but({old[0]}, {now[0]} if head is None else {now[0], head})
+            about = 0 if head is None else self.after[head].line
             return Loss("weakened", old[1], now[1].line, alone, now[1], about, _way(around))
         return self.left_before(old, now)
 
@@ -228,13 +231,14 @@ class _Comparison:
         """
         if now[1].kind in ("stream", "keep"):
             return None  # what runs on the other stream is started behind it as well
+        before = [number for number in self.ways_out if number < now[0]]
+        if not before:
+            return None
         behind = [line for line in self.before[old[0] + 1 :] if line.works]
         wanted = {name for line in behind for name in line.names if f"self.{name}" in line.text}
         here = self.after[now[0]].around
-        for number in range(now[0]):
+        for number in before:
             line = self.after[number]
-            if line.leaves not in ("return", "continue", "break") or number in self.back:
-                continue
             head = next((a for a in line.around if a not in here), None)
             if head is None or head.block not in ("if", "else"):
                 continue
@@ -244,37 +248,24 @@ class _Comparison:
             if any(_as_strong(s, now[1]) for n in block for s in self.after[n].sites):
                 continue
             if any(f"self.{name}" in self.after[n].text for n in block for name in wanted):
-                alone = self.match.quiet_but({old[0]}, {now[0], *block, *self.heads(head, number)})
+                opened = self.match.after.head(head)
+                added = {now[0], *block} if opened is None else {now[0], *block, opened}
+                alone = self.match.quiet_but({old[0]}, added)
                 why = "a way out before it"
                 return Loss("weakened", old[1], line.line, alone, now[1], line.line, why)
         return None
-
-    def head_of(self, around: Around, inner: int) -> set[int]:
-        """The new head of a block around a line."""
-        return {n for n in self.heads(around, inner) if n not in self.back}
-
-    def line_of_head(self, around: Around, inner: int) -> int:
-        """The line of the head of a block around a line; 0 where it has none of its own."""
-        heads = self.heads(around, inner) if around.block in ("if", "else") else set()
-        tests = [n for n in heads if self.after[n].test]
-        if around.block == "else":
-            tests = [n for n in range(inner) if self.after[n].number == around.number]
-        return self.after[tests[0]].line if tests else 0
-
-    def heads(self, around: Around, inner: int) -> set[int]:
-        first = next((n for n in range(inner + 1) if around in self.after[n].around), inner)
-        return {first - 1} if first > 0 else set()
 
     # -- too late --------------------------------------------------------------------------------
 
     def late(self, old: Numbered, now: Numbered) -> Loss | None:
         """Whether work that came behind the wait comes before it now."""
         site = old[1]
-        twice = self.match.repeated()
+        if self.match.earliest[old[0] + 1] > now[0]:
+            return None
         for number, other in sorted(self.match.lines.items()):
             if number <= old[0] or other >= now[0] or not self.before[number].works:
                 continue
-            if self.before[number].text in twice:
+            if self.before[number].text in self.match.repeated:
                 continue  # which one is which cannot be told
             line, there = self.before[number], self.after[other]
             if _apart(there, self.after[now[0]]) or _apart(line, self.before[old[0]]):
@@ -352,9 +343,18 @@ class _Comparison:
                     if around[depth] in line.around and n not in self.old_sites
                 ]
                 beside = [n for n in inside if self.before[n].works] or inside
-                if beside and not any(n in lines for n in beside):
+                if beside and not any(map(self.stays, beside)):
                     return False
-        return any(n in lines for n in behind)
+        return any(map(self.stays, behind))
+
+    def stays(self, number: int) -> bool:
+        """Whether a line is there still, or one that does the same to most of what it names."""
+        if number in self.match.lines:
+            return True
+        named = self.before[number].names - {"self"}
+        return bool(named) and any(
+            2 * len(named & self.after[n].names) > len(named) for n in self.match.reworded
+        )
 
     def locked(self, number: int) -> bool:
         """Whether a line of the later version stands within a lock."""

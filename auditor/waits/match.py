@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import cached_property
 
 from auditor.waits.lines import Body, Line
 from auditor.waits.sites import Site
 
 _LONGEST = 2000
-"""Lines; aligning takes their square in the worst case."""
+"""Lines that are aligned in their order, which takes their square in the worst case. Of a longer
+function each line is paired with the next of the same text."""
 
 _OFTEN = 20
 """A line that stands there more often says nothing of its place."""
@@ -19,7 +21,7 @@ Numbered = tuple[int, Site]
 """A wait, and the number of its line."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Match:
     """Two versions of a function, aligned.
 
@@ -34,10 +36,25 @@ class Match:
     lost: tuple[Numbered, ...]
     new: tuple[Numbered, ...]
 
+    @cached_property
     def repeated(self) -> set[str]:
         """The texts of lines that one of the versions has more than once."""
         sides = (Counter(line.text for line in body.lines) for body in (self.before, self.after))
         return {text for counts in sides for text, count in counts.items() if count > 1}
+
+    @cached_property
+    def reworded(self) -> list[int]:
+        """The lines after that do something and are of no line before."""
+        known = set(self.lines.values())
+        return [n for n, line in enumerate(self.after.lines) if line.works and n not in known]
+
+    @cached_property
+    def earliest(self) -> list[int]:
+        """For each line before, the first line after that it or one behind it became."""
+        found = [len(self.after.lines)] * (len(self.before.lines) + 1)
+        for number in range(len(self.before.lines) - 1, -1, -1):
+            found[number] = min(found[number + 1], self.lines.get(number, found[number + 1]))
+        return found
 
     def quiet_but(self, old: set[int], added: set[int]) -> bool:
         """Whether nothing differs but the lines named, and ones that do nothing."""
@@ -48,12 +65,9 @@ class Match:
         )
 
 
-def match(before: Body, after: Body) -> Match | None:
-    """Align two versions; None where they are too long for it."""
-    old, new = [line.text for line in before.lines], [line.text for line in after.lines]
-    if max(len(old), len(new)) > _LONGEST:
-        return None
-    lines = _aligned(old, new)
+def match(before: Body, after: Body) -> Match:
+    """Align two versions."""
+    lines = _aligned(*([line.text for line in body.lines] for body in (before, after)))
     kept: list[tuple[Numbered, Numbered]] = []
     for number, other in lines.items():
         mine, theirs = before.lines[number].sites, after.lines[other].sites
@@ -84,13 +98,7 @@ def _rest(body: Body, taken: set[Numbered]) -> list[Numbered]:
 
 def _aligned(old: list[str], new: list[str]) -> dict[int, int]:
     """Lines in their order first, then those that moved, each with one of the same text."""
-    lines: dict[int, int] = {}
-    often = {text for side in (old, new) for text, n in Counter(side).items() if n > _OFTEN}
-    mine = [f"old {n}" if text in often else text for n, text in enumerate(old)]
-    theirs = [f"new {n}" if text in often else text for n, text in enumerate(new)]
-    aligned = SequenceMatcher(None, mine, theirs, autojunk=False)
-    for a, b, size in aligned.get_matching_blocks():
-        lines.update(zip(range(a, a + size), range(b, b + size), strict=True))
+    lines = _in_order(old, new) if max(len(old), len(new)) <= _LONGEST else {}
     taken = set(lines.values())
     free: dict[str, deque[int]] = defaultdict(deque)
     for number, text in enumerate(new):
@@ -99,6 +107,17 @@ def _aligned(old: list[str], new: list[str]) -> dict[int, int]:
     for number, text in enumerate(old):
         if number not in lines and free[text]:
             lines[number] = free[text].popleft()
+    return lines
+
+
+def _in_order(old: list[str], new: list[str]) -> dict[int, int]:
+    lines: dict[int, int] = {}
+    often = {text for side in (old, new) for text, n in Counter(side).items() if n > _OFTEN}
+    mine = [f"old {n}" if text in often else text for n, text in enumerate(old)]
+    theirs = [f"new {n}" if text in often else text for n, text in enumerate(new)]
+    aligned = SequenceMatcher(None, mine, theirs, autojunk=False)
+    for a, b, size in aligned.get_matching_blocks():
+        lines.update(zip(range(a, a + size), range(b, b + size), strict=True))
     return lines
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
 from functools import cached_property
 
 from auditor.source.statements import Piece
 from auditor.waits.calls import JOINS, KEEPS, TAKES, says_wait
-from auditor.waits.changed import Pair, Pieces, differing
+from auditor.waits.changed import Changed, Pair
 from auditor.waits.lines import TELLS_NOTHING, Body
 from auditor.waits.match import counted
 from auditor.waits.waiters import Waiters
@@ -24,16 +23,22 @@ class Moves:
     alarm, one that is told to be lost and was moved is a false one.
     """
 
-    def __init__(
-        self, before: Pieces, after: Pieces, changed: Iterable[tuple[str, str]], waiters: Waiters
-    ) -> None:
-        """``changed`` are the files that differ: their paths before (empty: new) and after."""
-        self._before = before
-        self._after = after
+    def __init__(self, changed: Changed, waiters: Waiters) -> None:
+        """``waiters`` are those of the later tree."""
         self._changed = changed
         self._waiters = waiters
         self._calls_that_wait = waiters.calls
         self._known: dict[tuple[str, str, str], bool] = {}
+
+    def decorated(self, pair: Pair) -> bool:
+        """Whether a function has a decorator that it had not, and that the later tree defines.
+
+        What it does is not followed; one of a library waits for nothing that upstream's code made.
+        """
+        new = set(pair.after.facts.decorators) - set(pair.before.facts.decorators)
+        defined = [b"def " + name.rpartition(".")[2].encode() for name in new]
+        sources = self._changed.after.sources.values() if defined else ()
+        return any(word in data for data in sources for word in defined)
 
     def explains(self, pair: Pair, before: Body, after: Body, waiter: str) -> bool:
         """Whether a function calls what waits in the place of a wait, or is called by what does.
@@ -50,13 +55,11 @@ class Moves:
     def _explains(self, pair: Pair, before: Body, after: Body, waiter: str) -> bool:
         name = pair.before.facts.name
         earlier = counted(before)
+        # Any class may have one so named; or it is a wait of the function itself.
+        silent = {name, *TELLS_NOTHING, *_PRIMITIVE, *self._calls_that_wait.kinds}
         for called, count in counted(after).items():
-            if called in TELLS_NOTHING or called in {
-                name,
-                *_PRIMITIVE,
-                *self._calls_that_wait.kinds,
-            }:
-                continue  # any class may have one so named; or a wait of the function itself
+            if called in silent:
+                continue
             if self._gained[called] > 0:
                 return True
             if count <= earlier[called]:
@@ -70,7 +73,7 @@ class Moves:
 
     def _calls(self, pair: Pair, name: str, waiter: str) -> bool:
         """Whether a new function of the file calls what was called for the wait."""
-        _, come = differing(self._before, self._after, pair.before.path, pair.after.path)
+        _, come = self._changed.differing(pair.before.path, pair.after.path)
         defined = re.compile(rb"\bdef[ \t]+" + re.escape(name.encode()) + rb"\b")
         call = re.compile(rb"\b" + re.escape(waiter.encode()) + rb"[ \t]*\(")
         return any(defined.search(p.text) and call.search(p.text) for p in come)
@@ -100,10 +103,11 @@ class Moves:
     @cached_property
     def _waiting(self) -> list[tuple[list[Piece], list[Piece]]]:
         """What differs in files that wait now."""
+        sources = self._changed.after.sources
         return [
-            differing(self._before, self._after, path, other)
-            for path, other in self._changed
-            if any(word in self._after.sources[other] for word in self._calls_that_wait.literals)
+            self._changed.differing(path, other)
+            for path, other in self._changed.files
+            if any(word in sources[other] for word in self._calls_that_wait.literals)
         ]
 
     def _counts(self, piece: Piece) -> Counter[str]:

@@ -16,9 +16,6 @@ _HEAD = re.compile(rb"([ \t]*)(?:async[ \t]+)?def[ \t]+(\w+)")
 _SHORT = 30
 """Lines of a function that waits and little else."""
 
-VERBS = (b"wait", b"sync", b"settle", b"drain", b"fence")
-"""Parts of the names of most functions that wait."""
-
 _COMMON = frozenset(("forward", "__init__", "run", "close", "stop", "shutdown", "__enter__", "get"))
 
 
