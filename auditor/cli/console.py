@@ -19,6 +19,7 @@ _DOES = {
     "open": "opening the fork and what it is held against",
     "recall": "looking for an earlier result",
     "serve": "reading serve scripts",
+    "confirm": "reading a second time what would be reported",
     "conditions": "looking for the settings under which findings run",
     "closest": "looking for the release that the fork is based on",
     "drift": "looking for what the fork misses",

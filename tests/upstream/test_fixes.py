@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from auditor.cli.main import main
+from auditor.rulebook import load
 from auditor.runs.audit import run
 from auditor.runs.request import AuditRequest
 from tests.benchmarks.releases import Unavailable, release
@@ -18,6 +19,8 @@ pytestmark = pytest.mark.upstream
 
 POOL = "sglang/srt/mem_cache/memory_pool.py"
 CLASS = "NSATokenToKVPool"
+ON_GATES = {rule.id for rule in load().rules if rule.check == "sibling-gates"}
+"""What is edited; the release has blocks on streams that nothing orders, too."""
 GETTERS = ("get_index_k_continuous", "get_index_k_scale_continuous", "get_index_k_scale_buffer")
 READ = "        buf = self.index_k_with_scale_buffer"
 
@@ -90,7 +93,8 @@ def test_the_index_getters_of_0_5_9_become_what_upstream_made_of_them(
     later = (new / POOL).read_text()
     for name in GETTERS[:2]:  # the third takes other arguments by 0.5.12
         assert method(after, name) == method(later, name)
-    assert run(AuditRequest(root=fork, upstream=str(old))).findings == ()
+    left = run(AuditRequest(root=fork, upstream=str(old))).findings
+    assert [finding for finding in left if finding.rule in ON_GATES] == []
     assert main([*sides, "-q"]) == 0
 
 
@@ -99,6 +103,7 @@ def test_sarif_offers_the_same_edits(fork: Path, old: Path, new: Path, tmp_path:
     assert main(["-C", str(fork), "--upstream", str(old), "-q", "-o", f"sarif={out}"]) == 1
     lines = (fork / POOL).read_text().splitlines(keepends=True)
     results = json.loads(out.read_text())["runs"][0]["results"]
+    results = [result for result in results if result["ruleId"] in ON_GATES]
     assert len(results) == 3
     for result in reversed(results):  # by line: those before are where they were
         [fix] = result["fixes"]
