@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from auditor.source import facts as f
 from auditor.source.names import Derived, module_name
+from auditor.source.roles import LAST_WORD, TOO_COMMON, parameter_waits, waits_of
 from auditor.source.scans import Scans
 from auditor.vocabulary import Vocabulary
 
@@ -23,8 +24,6 @@ Facts = Callable[[Iterable[str]], Mapping[str, f.ModuleFacts]]
 _NOT_DEPLOYED = re.compile(
     r"(^|/)(tests?|testing|benchmarks?|examples?|docs?)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.py$"
 )
-_TOO_COMMON = 40
-"""A name found in more files than this says nothing about what the receiver is."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +113,7 @@ class Scout:
         """
         names = shared.protected | shared.optional | shared.open_readers
         wanted = {*_readers(self.sources, names, self.scans), *also} & self.sources.keys()
-        wanted |= _parameter_waits(self.sources, self.vocabulary, self.scans)
+        wanted |= parameter_waits(self.sources, self.vocabulary, self.scans)
         self.modules |= self.facts(sorted(wanted - self.modules.keys()))
         self._load_hosts(shared.protected)
         return replace(shared, paths=tuple(sorted(self.modules)))
@@ -164,22 +163,12 @@ def lost_waits(mine: bytes, theirs: bytes, vocabulary: Vocabulary) -> bool:
 
 
 def _waited_on(data: bytes, vocabulary: Vocabulary) -> Counter[tuple[bytes, ...]]:
-    waits = _waits(tuple(sorted(vocabulary.primitive_waits)))
+    waits = waits_of(vocabulary)
     found: Counter[tuple[bytes, ...]] = Counter()
     for wait in waits.finditer(data):
-        before = _LAST_WORD.search(data[max(0, wait.start() - 60) : wait.start()])
+        before = LAST_WORD.search(data[max(0, wait.start() - 60) : wait.start()])
         found[before.group() if before else b"", wait.group()] += 1
     return found
-
-
-@functools.lru_cache(maxsize=4)
-def _waits(names: tuple[str, ...]) -> re.Pattern[bytes]:
-    """Calls of any of the primitive waits, with the first word of what they are given."""
-    alternatives = "|".join(map(re.escape, names))
-    return re.compile(rf"\.(?:{alternatives})\s*\(\s*(\w*)".encode() if names else rb"(?!)")
-
-
-_LAST_WORD = re.compile(rb"\w+\Z")
 
 
 def _name_pattern(names: Iterable[str]) -> re.Pattern[bytes]:
@@ -314,6 +303,7 @@ def _close(
         modules |= facts(sorted(wanted - modules.keys()))
 
 
+_NAME = re.compile(rb"\w+")
 _CLASS = re.compile(rb"class\s+\w+\s*\(([^)]*)\)")
 
 
@@ -415,81 +405,4 @@ def _readers(sources: Mapping[str, bytes], names: frozenset[str], scans: Scans) 
     for path, data in sources.items():
         for name in {*scans.found(data, used), *scans.found(data, asked, [b"attr("])}:
             users.setdefault(name, []).append(path)
-    return sorted({p for paths in users.values() if len(paths) <= _TOO_COMMON for p in paths})
-
-
-def _parameter_waits(
-    sources: Mapping[str, bytes], vocabulary: Vocabulary, scans: Scans
-) -> set[str]:
-    """Files with methods that take a parameter which some method of the same name waits on."""
-    names = sorted(vocabulary.primitive_waits)
-    # ``.wait`` is part of ``.wait_event``: it need not be looked for twice.
-    words = [b"." + n.encode() for n in names if not any(m != n and n.startswith(m) for m in names)]
-    waits = _waits(tuple(sorted(vocabulary.primitive_waits)))
-    pairs: set[tuple[bytes, bytes]] = set()
-    for data in sources.values():
-        if scans.found(data, waits, words):
-            handed: set[bytes] = set()
-            for found in waits.finditer(data):
-                pairs |= _waited_parameters(data, found)
-                handed |= _waited_names(data, found)
-            pairs |= _handed_parameters(data, handed)
-    if not pairs:
-        return set()
-    methods = b"|".join(re.escape(m) for m in sorted({m for m, _ in pairs}))
-    definition = re.compile(rb"def\s+(" + methods + rb")\s*\(\s*self\b([^)]*)\)")
-    users: dict[tuple[bytes, bytes], list[str]] = {}
-    for path, data in sources.items():
-        for method, parameters in scans.found(data, definition):
-            for name in _PARAMETER.findall(parameters):
-                if (method, name) in pairs:
-                    users.setdefault((method, name), []).append(path)
-    return {p for paths in users.values() if len(paths) >= _FEWEST_ROLES for p in paths}
-
-
-_METHODS = re.compile(rb"def\s+(\w+)\s*\(\s*self\b([^)]*)\)")
-_DOTTED = re.compile(rb"[\w.]+")
-_METHOD = re.compile(rb"\s+(\w+)\s*\(\s*self\b([^)]*)\)")
-_NAME = re.compile(rb"\w+")
-# Annotations are no names: torch.Tensor would make one of every torch.cuda.synchronize().
-_PARAMETER = re.compile(rb",\s*\**(\w+)")
-_BEFORE = re.compile(rb"(?<![\w.)\]])(\w+)\Z")
-_FEWEST_ROLES = 3
-"""Two that wait and one that does not: fewer say nothing."""
-
-
-def _waited_parameters(data: bytes, found: re.Match[bytes]) -> set[tuple[bytes, bytes]]:
-    """(method, parameter) where the method around a wait takes what it waits on."""
-    before = _BEFORE.search(data[max(0, found.start() - 60) : found.start()])
-    names = {found.group(1)} if found.group(1) else set()
-    names |= {before.group(1)} if before else set()
-    start = data.rfind(b"def", 0, found.start()) if names else -1
-    method = _METHOD.match(data, start + 3) if start >= 0 else None
-    if method is None or method.group(1).startswith(b"__"):
-        return set()
-    return {(method.group(1), name) for name in names & set(_PARAMETER.findall(method.group(2)))}
-
-
-def _waited_names(data: bytes, found: re.Match[bytes]) -> set[bytes]:
-    """The last names of what a wait is made on, and of what it is given."""
-    before = _LAST_WORD.search(data[max(0, found.start() - 60) : found.start()])
-    given = _DOTTED.match(data, found.start(1))
-    names = {before.group()} if before else set()
-    return names | ({given.group().rpartition(b".")[2]} if given else set())
-
-
-def _handed_parameters(data: bytes, waited: set[bytes]) -> set[tuple[bytes, bytes]]:
-    """(method, parameter) where what is waited on in the file has the parameter's name.
-
-    Or where something of the name is given the parameter, as fields of records are.
-    """
-    if not waited:
-        return set()
-    names = b"|".join(re.escape(name) for name in sorted(waited))
-    given = waited | set(re.findall(rb"\b(?:" + names + rb")\s*=\s*(\w+)", data))
-    return {
-        (method, name)
-        for method, parameters in _METHODS.findall(data)
-        if not method.startswith(b"__")
-        for name in given.intersection(_PARAMETER.findall(parameters))
-    }
+    return sorted({p for paths in users.values() if len(paths) <= TOO_COMMON for p in paths})
