@@ -28,7 +28,9 @@ class Background(Generic[T]):
         """``alone`` asks for no second process; ``patient`` work lets every other go first."""
         self._work = work
         self._process: multiprocessing.process.BaseProcess | None = None
-        if alone or sys.platform in ("win32", "darwin"):
+        # A child has no children: two cores are busy already, and a daemon may start none.
+        inner = multiprocessing.current_process().daemon
+        if alone or inner or sys.platform in ("win32", "darwin"):
             return
         context = multiprocessing.get_context("fork")
         self._receiver, sender = context.Pipe(duplex=False)
