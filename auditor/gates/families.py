@@ -114,6 +114,19 @@ class Families:
                     found.add(name)
         return frozenset(found)
 
+    @cached_property
+    def telling_names(self) -> frozenset[str]:
+        """The primitive waits, and the functions and classes in whose own code one is named."""
+        primitive = self.words.primitive_waits.keys()
+        found = set(primitive)
+        for function in self.index.functions.values():
+            if not primitive.isdisjoint(function.facts.mentions):
+                found.add(function.facts.name)
+        for (_, name), known in self.index.classes.items():
+            if any(not primitive.isdisjoint(m.facts.mentions) for m in known.methods.values()):
+                found.add(name.rpartition(".")[2])
+        return frozenset(found)
+
     def summary(self, function: Function, context: ClassKey | None) -> Summary:
         """The summary of a function; empty where it recurses without end."""
         return self.evaluator.summary(function, context) or Summary()

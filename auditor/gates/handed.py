@@ -24,6 +24,9 @@ def waited_later(
     readings: Readings, key: ClassKey, method: Function, parameter: str
 ) -> tuple[Function, int] | None:
     """The function of a class that waits on what a method was given and put away, and the line."""
+    telling = readings.telling_names
+    if all(telling.isdisjoint(own.facts.mentions) for own in family(readings, key)):
+        return None  # nobody there waits; no need to follow where it goes
     line = _closures(readings, method).get(parameter)
     if line is not None:
         return method, method.line_of(line)

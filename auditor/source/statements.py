@@ -21,7 +21,8 @@ _BODY = re.compile(
 )
 """The header of a class, and how its body is indented."""
 
-_QUOTES = re.compile(rb"\"\"\"|'''")
+# Each by itself, for a literal is found many times faster than a choice of two.
+_QUOTES = (re.compile(rb'"""'), re.compile(rb"'''"))
 
 _ONLY_WORDS = bytes(c if c > 127 or chr(c).isalnum() or c == 95 else 32 for c in range(256))
 """Turns into spaces what is no part of a name."""
@@ -79,7 +80,7 @@ def cut(data: bytes) -> list[Piece]:
     of it, nothing is cut.
     """
     data = b"\n" + data
-    quotes = [match.start() for match in _QUOTES.finditer(data)]
+    quotes = sorted(match.start() for kind in _QUOTES for match in kind.finditer(data))
     pieces: list[Piece] = []
     line = told = 0
     for start, head, end in _spans(data, b"", 0, len(data), quotes):

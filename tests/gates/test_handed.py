@@ -31,6 +31,10 @@ class Named:
         self.filled.wait()
 
 
+def settle(event):
+    event.wait()
+
+
 class Sender:
     def send(self, room, rows, ready):
         raise NotImplementedError
@@ -133,6 +137,11 @@ WAITS = [
         "def late(self, room, event):\n    event.wait()",
         id="a thread",
     ),
+    pytest.param(
+        "self.pool.submit(self.late, room, ready)",
+        "def late(self, room, event):\n    settle(event)",
+        id="a function that waits",
+    ),
 ]
 
 
@@ -154,7 +163,7 @@ def test_one_that_waits_later_is_not_told(send: str, run: str) -> None:
     body = "\n".join([f"        {first}", *(f"    {line}" for line in rest)])
     worker = "\n".join(f"    {line}" for line in run.split("\n"))
     own = f"class Lost(Sender):\n    def send(self, room, rows, ready):\n{body}\n\n{worker}\n"
-    head = "from sglang.srt.base import Entry, Named, Sender, Thread, partial\n\n\n"
+    head = "from sglang.srt.base import Entry, Named, Sender, Thread, partial, settle\n\n\n"
     assert not found(*plain, head + own)
 
 
