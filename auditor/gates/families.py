@@ -115,16 +115,23 @@ class Families:
         return frozenset(found)
 
     @cached_property
-    def telling_names(self) -> frozenset[str]:
-        """The primitive waits, and the functions and classes in whose own code one is named."""
+    def classes_that_wait(self) -> frozenset[ClassKey]:
+        """The classes of which a method, a base's or a subclass's may come to a primitive wait.
+
+        It names one, or a function or class in whose own code one is named.
+        """
         primitive = self.words.primitive_waits.keys()
-        found = set(primitive)
+        telling = set(primitive)
         for function in self.index.functions.values():
             if not primitive.isdisjoint(function.facts.mentions):
-                found.add(function.facts.name)
+                telling.add(function.facts.name)
         for (_, name), known in self.index.classes.items():
             if any(not primitive.isdisjoint(m.facts.mentions) for m in known.methods.values()):
-                found.add(name.rpartition(".")[2])
+                telling.add(name.rpartition(".")[2])
+        found: set[ClassKey] = set()
+        for key, known in self.index.classes.items():
+            if any(not telling.isdisjoint(m.facts.mentions) for m in known.methods.values()):
+                found |= {*known.mro, *self.index.subclasses.get(key, ())}
         return frozenset(found)
 
     def summary(self, function: Function, context: ClassKey | None) -> Summary:

@@ -24,9 +24,8 @@ def waited_later(
     readings: Readings, key: ClassKey, method: Function, parameter: str
 ) -> tuple[Function, int] | None:
     """The function of a class that waits on what a method was given and put away, and the line."""
-    telling = readings.telling_names
-    if all(telling.isdisjoint(own.facts.mentions) for own in family(readings, key)):
-        return None  # nobody there waits; no need to follow where it goes
+    if key not in readings.classes_that_wait:
+        return None  # no need to follow where it goes
     line = _closures(readings, method).get(parameter)
     if line is not None:
         return method, method.line_of(line)
@@ -125,27 +124,24 @@ def put_away(readings: Readings, method: Function) -> Mapping[str, frozenset[Mar
 
     def work() -> Mapping[str, frozenset[Mark]]:
         found: dict[str, set[Mark]] = {}
-        for name, mark in _puts(method):
+        for name, mark in _puts(method, _met(readings, method)):
             found.setdefault(name, set()).add(mark)
         return {name: frozenset(marks) for name, marks in found.items()}
 
     return readings.index.derived.of(method.facts, "put away", work)
 
 
-def _puts(method: Function) -> Iterator[tuple[str, Mark]]:
-    for stmt, top in every_expression(method.facts.body):
-        if isinstance(stmt, f.Assign) and isinstance(stmt.value, f.Name):
-            for target in stmt.targets:
-                if mark := _field(target):
-                    yield stmt.value.id, mark
-        for node in f.walk(top):
-            if isinstance(node, f.Call):
-                yield from _puts_by_call(method, node)
-            elif isinstance(node, f.Group) and node.op == "dict":
-                half = len(node.parts) // 2
-                for entry, value in zip(node.parts[:half], node.parts[half:], strict=False):
-                    if isinstance(entry, f.Const) and isinstance(value, f.Name):
-                        yield value.id, ("field", entry.text)
+def _puts(method: Function, met: _Met) -> Iterator[tuple[str, Mark]]:
+    for name, target in met.given:
+        if mark := _field(target):
+            yield name, mark
+    for call in met.calls:
+        yield from _puts_by_call(method, call)
+    for group in met.mappings:
+        half = len(group.parts) // 2
+        for entry, value in zip(group.parts[:half], group.parts[half:], strict=False):
+            if isinstance(entry, f.Const) and isinstance(value, f.Name):
+                yield value.id, ("field", entry.text)
 
 
 def _puts_by_call(method: Function, call: f.Call) -> Iterator[tuple[str, Mark]]:
@@ -201,14 +197,12 @@ def _tasks(readings: Readings, method: Function) -> Mapping[str, frozenset[tuple
 
     def work() -> Mapping[str, frozenset[tuple[str, str]]]:
         found: dict[str, set[tuple[str, str]]] = {}
-        for top in _inner(method):
-            for node in f.walk(top):
-                if isinstance(node, f.Call) and (name := _own_method(node.func)):
-                    _note(found, name, node.args, node.keywords)
-        for _, top in every_expression(method.facts.body):
-            for node in f.walk(top):
-                if isinstance(node, f.Call):
-                    _note_handed(found, node)
+        met = _met(readings, method)
+        for call in met.inner:
+            if name := _own_method(call.func):
+                _note(found, name, call.args, call.keywords)
+        for call in met.calls:
+            _note_handed(found, call)
         return {name: frozenset(tasks) for name, tasks in found.items()}
 
     return readings.index.derived.of(method.facts, "tasks", work)
@@ -242,22 +236,13 @@ def _own_method(expr: f.Expr | None) -> str:
     return expr.name if own and isinstance(expr, f.Attr) else ""
 
 
-def _inner(method: Function) -> Iterator[f.Expr]:
-    """What stands in the closures of a method: nested functions and lambdas."""
-    for stmt in f.statements(method.facts.body):
-        if isinstance(stmt, f.Define):
-            yield from (top for _, top in every_expression(stmt.function.body))
-        for top in f.expressions(stmt):
-            yield from (node.body for node in f.walk(top) if isinstance(node, f.Lambda))
-
-
 def _closures(readings: Readings, method: Function) -> Mapping[str, int]:
     """Plain names that a closure of a method waits on, with the line."""
     if readings.words.primitive_waits.keys().isdisjoint(method.facts.mentions):
         return {}
 
     def work() -> Mapping[str, int]:
-        waits = _waits(_inner(method), readings.words.primitive_waits)
+        waits = _waits(_met(readings, method).inner, readings.words.primitive_waits)
         return {e.id: line for e, line in waits if isinstance(e, f.Name)}
 
     return readings.index.derived.of(method.facts, "closures", work)
@@ -268,10 +253,9 @@ def _closures(readings: Readings, method: Function) -> Mapping[str, int]:
 
 def _marks_waited(readings: Readings, worker: Function) -> Mapping[Mark, int]:
     def work() -> Mapping[Mark, int]:
-        tops = [top for _, top in every_expression(worker.facts.body)]
         found: dict[Mark, int] = {}
         taken = _taken(worker)
-        for expr, line in _waits(tops, readings.words.primitive_waits):
+        for expr, line in _waits(_met(readings, worker).calls, readings.words.primitive_waits):
             if mark := _field(expr):
                 found.setdefault(mark, line)
             for mark in _members(expr, taken):
@@ -318,14 +302,50 @@ def _taken(worker: Function) -> dict[str, set[Mark]]:
     return found
 
 
-def _waits(tops: Iterable[f.Expr], primitive: Collection[str]) -> Iterator[tuple[f.Expr, int]]:
+def _waits(calls: Iterable[f.Call], primitive: Collection[str]) -> Iterator[tuple[f.Expr, int]]:
     """What primitive waits are made on, by receiver or argument, with their lines."""
-    for top in tops:
-        for node in f.walk(top):
-            if isinstance(node, f.Call) and isinstance(node.func, f.Attr):
-                if node.func.name in primitive:
-                    for expr in (node.func.value, *node.args):
-                        yield expr, node.line
+    for call in calls:
+        if isinstance(call.func, f.Attr) and call.func.name in primitive:
+            for expr in (call.func.value, *call.args):
+                yield expr, call.line
+
+
+# -- what stands in a method ---------------------------------------------------------------------
+
+
+class _Met:
+    """What a method holds, with its closures; ``inner`` are the calls that stand in these.
+
+    ``given`` are plain names and the targets that they are assigned to.
+    """
+
+    def __init__(self, body: tuple[f.Stmt, ...]) -> None:
+        self.given: list[tuple[str, f.Expr]] = []
+        self.calls: list[f.Call] = []
+        self.mappings: list[f.Group] = []
+        self.inner: list[f.Call] = []
+        self._gather(body, inside=False)
+
+    def _gather(self, body: tuple[f.Stmt, ...], inside: bool) -> None:
+        for stmt in f.statements(body):
+            if isinstance(stmt, f.Assign) and isinstance(stmt.value, f.Name):
+                self.given += [(stmt.value.id, target) for target in stmt.targets]
+            for top in f.expressions(stmt):
+                for node in f.walk(top):
+                    if isinstance(node, f.Call):
+                        self.calls.append(node)
+                        if inside:
+                            self.inner.append(node)
+                    elif isinstance(node, f.Lambda):
+                        self.inner += [n for n in f.walk(node.body) if isinstance(n, f.Call)]
+                    elif isinstance(node, f.Group) and node.op == "dict":
+                        self.mappings.append(node)
+            if isinstance(stmt, f.Define):
+                self._gather(stmt.function.body, inside=True)
+
+
+def _met(readings: Readings, method: Function) -> _Met:
+    return readings.index.derived.of(method.facts, "met", lambda: _Met(method.facts.body))
 
 
 def every_expression(body: tuple[f.Stmt, ...]) -> Iterator[tuple[f.Stmt, f.Expr]]:

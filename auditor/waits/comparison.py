@@ -93,7 +93,7 @@ class Comparison:
     def _telling(self, piece: Piece) -> Telling | None:
         """What tells the lines of a statement that may wait; None where none does."""
         direct = self._calls.direct
-        called = self._waiters.encoded & piece.words
+        called = self._waiters.among(piece.words)
         if called:
             return lambda line: bool(
                 direct.search(line) or not called.isdisjoint(_NAME.findall(line))

@@ -113,7 +113,7 @@ class Moves:
     def _counts(self, piece: Piece) -> Counter[str]:
         """How often each function in a statement waits, or calls what only waits."""
         found: Counter[str] = Counter()
-        called = self._waiters.encoded & piece.words
+        called = self._waiters.among(piece.words)
         if not called and not any(word in piece.text for word in self._calls_that_wait.literals):
             return found
         name = ""

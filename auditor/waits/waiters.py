@@ -36,10 +36,14 @@ class Waiters(Container[str]):
         """The names of functions that wait themselves and are short."""
         return frozenset(self._by_name)
 
+    def among(self, words: frozenset[bytes]) -> frozenset[bytes]:
+        """Those of some words that name what does nothing but wait."""
+        found = self._encoded & words
+        return frozenset(word for word in found if self.only_waits(word.decode()))
+
     @cached_property
-    def encoded(self) -> frozenset[bytes]:
-        """The names of those that do nothing but wait, as bytes."""
-        return frozenset(name.encode() for name in self.names if self.only_waits(name))
+    def _encoded(self) -> frozenset[bytes]:
+        return frozenset(name.encode() for name in self.names)
 
     def __contains__(self, name: object) -> bool:
         return name in self._by_name and self.only_waits(str(name))
