@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import msgspec
 
 from auditor.checks.view import View
-from auditor.model import Checked, Confidence, Evidence, Hit, Location, Side, Symbol
+from auditor.model import Checked, Claim, Confidence, Evidence, Hit, Location, Side, Symbol
 from auditor.rulebook import Param, of_shapes
 from auditor.streams.copies import Copy
 from auditor.streams.entries import Entry
@@ -22,6 +22,7 @@ Shape = Literal["side-stream", "host-copy"]
 PARAMETERS = of_shapes(get_args(Shape))
 
 _MOST_EVIDENCE = 12
+_COPIES = ("to", "copy_")  # the calls that copy to the host
 _REACH = "whether a configuration of the tree runs it is not worked out for streams"
 
 
@@ -111,7 +112,8 @@ def _side_stream(gap: Gap, norm: StreamNorm, view: View) -> Hit:
     evidence = [*_elsewhere(entry, norm, view), *siblings]
     confidence: Confidence = "medium" if gap.siblings else "low"
     hit = _hit(place, entry.line, 1, entry.name, message, evidence, confidence, fix)
-    return msgspec.structs.replace(hit, about=entry.name)
+    claim = Claim("enter", (entry.name,))
+    return msgspec.structs.replace(hit, about=entry.name, claim=claim)
 
 
 def _host_copy(copy: Copy, norm: StreamNorm, view: View) -> Hit:
@@ -131,7 +133,8 @@ def _host_copy(copy: Copy, norm: StreamNorm, view: View) -> Hit:
                 evidence.append(_at(other.place, other.line, note, side))
     confidence: Confidence = "medium" if copy.read else "low"
     where = (copy.line, copy.column)
-    return _hit(copy.place, *where, copy.target, message, evidence, confidence, fix)
+    hit = _hit(copy.place, *where, copy.target, message, evidence, confidence, fix)
+    return msgspec.structs.replace(hit, claim=Claim("call", _COPIES))
 
 
 def _hit(

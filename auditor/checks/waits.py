@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from auditor.checks.view import View
-from auditor.model import Checked, Confidence, Evidence, Hit, Location, Side, Symbol
+from auditor.model import Checked, Confidence, Evidence, Hit, Location, LostWait, Side, Symbol
 from auditor.rulebook import Param, of_shapes
 from auditor.waits.calls import Calls
 from auditor.waits.changed import Pieces
@@ -129,7 +129,16 @@ def _hit(view: View, other: View, missing: Missing) -> Hit:
         _fix(missing, was),
         f"{missing.qualname}.{site.subject or site.kind}",
         about=_of_whom(site),
+        claim=_claim(missing),
     )
+
+
+def _claim(missing: Missing) -> LostWait | None:
+    """What another parser is asked: nothing of a decorator, which stands outside the function."""
+    if missing.site.name == DECORATES:
+        return None
+    about = missing.about if missing.shape == "late" else 0
+    return LostWait(missing.shape, missing.site.name, missing.own, missing.theirs, about)
 
 
 def _of_whom(site: Site) -> str:

@@ -149,13 +149,13 @@ class Tree:
         """What a name may stand for: all that is assigned to it, put into it, or passed to it."""
         found: list[cst.CSTNode] = []
         for node in self.bindings(name):
-            value = self._bound(node)
+            value = self.bound(node)
             if value is not None:
                 found.append(value)
         kept = self._stored.get(name.value, []) if name.value not in ("self", "cls") else []
         return found + kept + self._captured.get(name.value, [])
 
-    def _bound(self, node: cst.CSTNode) -> cst.CSTNode | None:
+    def bound(self, node: cst.CSTNode) -> cst.CSTNode | None:
         """What the target of some statement, or a definition, is bound to."""
         if isinstance(node, cst.FunctionDef | cst.Lambda):
             return node.body
@@ -214,7 +214,7 @@ class Tree:
                         continue
                     if isinstance(made[0], cst.Param):
                         found |= {node.value} & self.parameters
-                    elif (value := self._bound(made[0])) is not None:
+                    elif (value := self.bound(made[0])) is not None:
                         pending.append(value)
         return frozenset(found - {"self", "cls"})
 

@@ -8,6 +8,7 @@ from typing import cast
 import libcst as cst
 
 from auditor.confirm.answers import Answer, Question, Waits
+from auditor.confirm.calls import calls
 from auditor.confirm.concrete import Tree, first_of, inside, is_getattr, text_of
 from auditor.model import Claim
 
@@ -17,6 +18,8 @@ Access = cst.Attribute | cst.Subscript | cst.Call
 def answer(tree: Tree, question: Question) -> Answer:
     """What the tree of a function says to a question. Raises Unreadable."""
     line, column, waits = question.line, question.column, question.waits
+    if question.calls:
+        return calls(tree, question.calls, line)
     if question.claim is not None:
         return _of_claim(tree, question.claim, line, column, waits)
     return _of_wait(tree, line, waits) if question.wait else _of_place(tree, line, column)
@@ -26,6 +29,8 @@ def _of_claim(tree: Tree, claim: Claim, line: int, column: int, waits: Waits) ->
     """Whether the function says what the claim says of this place; column 1 is an unknown one."""
     if claim.kind == "function":
         return _dropped(tree, claim)
+    if claim.kind == "enter":
+        return _entered(tree, claim, line, waits)
     there = _standing(tree, line, column)
     if not there:
         return Answer("no", f"no name, attribute, member or call stands in column {column}")
@@ -140,6 +145,32 @@ def _dropped(tree: Tree, claim: Claim) -> Answer:
     if used:
         return Answer("no", f"{used[0]} is used in it")
     return Answer("yes", "", (line, column, end_line, end))
+
+
+def _entered(tree: Tree, claim: Claim, line: int, waits: Waits) -> Answer:
+    """Whether a block begins on a line that nothing makes the stream of it wait before."""
+    blocks = [n for n in tree.nodes if isinstance(n, cst.With) and tree.span(n)[0] == line]
+    if not blocks:
+        return Answer("no", "no block begins there")
+    block = blocks[0]
+    first = block.body.body[:1]
+    kinds = dict(waits.primitive)
+    for call in (node for node in tree.nodes if isinstance(node, cst.Call)):
+        # What waits until the stream is done does not make the stream wait.
+        if kinds.get(_method(call), "device") == "device":
+            continue
+        asked = (cast("cst.Attribute", call.func).value, *(arg.value for arg in call.args))
+        if not {tree.path(node).rpartition(".")[2] for node in asked} & set(claim.names):
+            continue
+        around = list(tree.above(call))
+        within = any(isinstance(s, cst.SimpleStatementLine) and s in around for s in first)
+        if within or _dominates(tree, call, block, ""):
+            away = tree.span(call)[0] - line
+            way = f"{abs(away)} lines {'down' if away > 0 else 'up'}"
+            return Answer("no", f"the wait {way} is for that stream")
+    start, column, *_ = tree.span(block)
+    *_, end_line, end = tree.span(block.items[-1])
+    return Answer("yes", "", (start, column, end_line, end))
 
 
 # -- waits ---------------------------------------------------------------------------------------

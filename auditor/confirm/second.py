@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
 from auditor.checks.view import View
-from auditor.confirm.answers import Answer, Question, Waits
+from auditor.confirm.answers import Answer, Question, Span, Waits
 from auditor.confirm.kept import Answers
 from auditor.confirm.passages import Passage, Text, Unreadable
-from auditor.model import Claim, Disagreement, Evidence, Hit, Location, Side, Skipped, Symbol
+from auditor.confirm.versions import contradicted
+from auditor.model import (
+    Claim,
+    Disagreement,
+    Evidence,
+    Hit,
+    Location,
+    LostWait,
+    Side,
+    Skipped,
+    Symbol,
+)
 from auditor.rulebook import Rule
 from auditor.source.index import is_property
 from auditor.source.names import Function
+from auditor.source.statements import cut
 from auditor.triage.findings import Blame
 
 STAGE = "confirm"
 """That of what could not be read a second time."""
+
+Lines = tuple[int, int]
+"""The first and the last line of a function in its file."""
 
 
 class SecondReading:
@@ -69,7 +84,7 @@ class SecondReading:
 
     def _spanned(self, hit: Hit) -> Hit:
         where = hit.where
-        if where.end_column:
+        if where.end_column or isinstance(hit.claim, LostWait):
             return hit
         question = Question(where.line, where.column, self._waits)
         answer = self._ask("fork", where.symbol, where.line, question)
@@ -83,6 +98,8 @@ class SecondReading:
         claim = hit.claim
         if claim is None:
             return hit
+        if isinstance(claim, LostWait):
+            return self._of_versions(rule, hit, claim)
         evidence: list[Evidence] = []
         seen = unseen = 0
         methods: set[str] = set()
@@ -125,6 +142,47 @@ class SecondReading:
             evidence=tuple(evidence),
             confirmed="yes" if sure else "unconfirmed",
         )
+
+    def _of_versions(self, rule: Rule, hit: Hit, lost: LostWait) -> Hit | None:
+        """A hit on a wait that another version of the function makes."""
+        where, first = hit.where, hit.evidence[0]
+        now = self._calls(where.symbol.path, "fork", lost.own, lost.name, where.line)
+        then = self._calls(first.path, first.side, lost.earlier, lost.name, first.line)
+        for answer, piece in ((now, hit.where.symbol), (then, first)):
+            if answer.verdict == "unreadable":
+                side = "fork" if answer is now else first.side
+                self._skip(side, piece.path, where.symbol.qualname, answer.reason)
+        if "unreadable" in (now.verdict, then.verdict):
+            return msgspec.structs.replace(hit, confirmed="unconfirmed")
+        reason = contradicted(lost, first.line, then.rows, now.rows)
+        if reason:
+            self._disagree(Disagreement(where, rule.id, reason))
+            return None
+        was = [row.span for row in then.rows if row.span[0] <= first.line <= row.span[2]]
+        rest = []
+        for piece in hit.evidence[1:]:
+            there = self._calls(piece.path, piece.side, lost.own, lost.name, piece.line)
+            rest.append(_with_span(piece, there))
+        return msgspec.structs.replace(
+            hit,
+            where=_within(where, now),
+            evidence=(_with_span(first, Answer("yes", "", was[0])), *rest),
+            confirmed="yes",
+        )
+
+    def _calls(self, path: str, side: Side, lines: Lines, name: str, line: int) -> Answer:
+        """All calls of a name in a function, and the span of the statement that begins on a line.
+
+        Of several versions of a side the first that has a call there, or the last, is told of.
+        """
+        found = Answer("unreadable", "the function is not found by its lines")
+        for number, view in enumerate(self.views):
+            if view.side == side and path in view.sources:
+                question = Question(line, 1, self._waits, calls=name)
+                found = self._read(number, path, lines, question)
+                if any(row.span[0] <= line <= row.span[2] for row in found.rows):
+                    break
+        return found
 
     def _names(self, hit: Hit, claim: Claim) -> tuple[str, ...]:
         """The names of a claim, with those that the function may come to them by.
@@ -176,36 +234,46 @@ class SecondReading:
         for number, view in enumerate(self.views):
             if view.side != side:
                 continue
-            for function in view.functions.get(symbol.qualname, ()):
-                facts = function.facts
-                begins = line == facts.line and question.claim is None
-                if (
-                    function.path != symbol.path
-                    or begins
-                    or not (facts.line <= line <= facts.end_line)
-                ):
+            for lines, function in self._functions(view, symbol, line):
+                if not lines[0] <= line <= lines[1]:
                     continue
-                answer = self._answer(number, function, question)
-                if answer.verdict != "no":
-                    return answer
-                last = answer
+                if line == lines[0] and question.claim is None:
+                    continue
+                if question.wait and function is not None:
+                    waits = self._known_to_wait(number, function)
+                    question = msgspec.structs.replace(question, waits=waits)
+                last = self._read(number, symbol.path, lines, question)
+                if last.verdict != "no":
+                    return last
         return last
 
-    def _answer(self, number: int, function: Function, question: Question) -> Answer:
-        facts, shift = function.facts, function.facts.line - 1
+    def _functions(
+        self, view: View, symbol: Symbol, line: int
+    ) -> Iterator[tuple[Lines, Function | None]]:
+        """The functions of a name in a file, with their lines; of an unread file by its text."""
+        known = [f for f in view.functions.get(symbol.qualname, ()) if f.path == symbol.path]
+        for function in known:
+            yield (function.facts.line, function.facts.end_line), function
+        if not known and symbol.path in view.sources:
+            # The innermost that begins before: a class comes before what it defines.
+            pieces = [p for p in cut(view.sources[symbol.path]) if p.start <= line]
+            for piece in pieces[-1:]:
+                end = piece.start + piece.text.rstrip().count(b"\n")
+                yield (piece.start + piece.decorators, end), None
+
+    def _read(self, number: int, path: str, lines: Lines, question: Question) -> Answer:
+        """The answer of a function that stands on some lines."""
+        shift = lines[0] - 1
         self.asked += 1
         try:
-            passage = self._passage(number, function.path, facts.line, facts.end_line)
+            passage = self._passage(number, path, *lines)
         except Unreadable as problem:
             return Answer("unreadable", str(problem))
-        waits = self._known_to_wait(number, function) if question.wait else question.waits
-        asked = msgspec.structs.replace(question, line=question.line - shift, waits=waits)
+        asked = msgspec.structs.replace(question, line=question.line - shift)
         answer = self._answers.of(passage, asked)
-        if answer.span is None:
-            return answer
-        line, column, end_line, end_column = answer.span
-        span = (line + shift, column, end_line + shift, end_column)
-        return msgspec.structs.replace(answer, span=span)
+        rows = tuple(msgspec.structs.replace(r, span=_down(r.span, shift)) for r in answer.rows)
+        span = None if answer.span is None else _down(answer.span, shift)
+        return msgspec.structs.replace(answer, span=span, rows=rows)
 
     def _passage(self, number: int, path: str, first: int, last: int) -> Passage:
         text = self._texts.get((number, path))
@@ -221,6 +289,11 @@ class SecondReading:
         found = Skipped(side, path, STAGE, f"{name}: {reason}")
         if found not in self.skipped:
             self.skipped.append(found)
+
+
+def _down(span: Span, lines: int) -> Span:
+    line, column, end_line, end_column = span
+    return line + lines, column, end_line + lines, end_column
 
 
 def _sorted(names: Iterable[str]) -> tuple[str, ...]:

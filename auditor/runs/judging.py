@@ -120,11 +120,11 @@ def _judge(
         hits = [(rule, hit) for rule in rest for hit in _hits(rule, norms, fork)]
         checked = _checked(rest, norms, fork)
     with clock.stage("confirm", 0, len(hits)):
-        second = SecondReading(views, cache)
-        hits = second.confirmed(hits)
         also = beside.result()
         sides.adopt(also.skipped, also.facts)
-        hits = distinct([*hits, *((apart[number], hit) for number, hit in also.hits)])
+        second = SecondReading(views, cache)
+        hits = second.confirmed([*hits, *((apart[number], hit) for number, hit in also.hits)])
+        hits = distinct(hits)
         checked += also.checked
     snapshots: dict[Side, Snapshot] = {}
     for snapshot in sides.snapshots:

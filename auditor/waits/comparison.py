@@ -18,15 +18,18 @@ from auditor.waits.waiters import Waiters
 
 _NAME = re.compile(rb"\w+")
 
+Lines = tuple[int, int]
+"""The first and the last line of a function in its file."""
+
 
 @dataclass(frozen=True)
 class Missing:
     """A wait of the earlier version of a function that the later one no longer makes as it did.
 
     ``path`` and ``line`` are where it is missed in the later tree, ``earlier`` and ``was`` where it
-    stands in the earlier one. ``now`` is the line on which it stands in the later version, 0 where
-    it does not; ``about`` the line of the later version that it is held against, 0 where there is
-    none.
+    stands in the earlier one; ``own`` and ``theirs`` are the lines of both versions. ``now`` is the
+    line on which it stands in the later version, 0 where it does not; ``about`` the line of the
+    later version that it is held against, 0 where there is none.
     """
 
     shape: Shape
@@ -40,6 +43,8 @@ class Missing:
     now: int
     about: int
     why: str
+    own: Lines
+    theirs: Lines
 
 
 class Comparison:
@@ -115,6 +120,8 @@ def _placed(pair: Pair, loss: Loss) -> Missing:
         0 if loss.now is None else after.line_of(loss.now.line),
         after.line_of(loss.about) if loss.about else 0,
         loss.why,
+        (after.facts.line, after.facts.end_line),
+        (before.facts.line, before.facts.end_line),
     )
 
 

@@ -1,4 +1,4 @@
-"""Waits on streams, events and devices, taken out of a release one at a time.
+"""Waits on streams, events and devices, taken out of a release.
 
     python -m tests.benchmarks.waits 0.5.23 --sample 48
     python -m tests.benchmarks.waits 0.5.23=/path/to/tree --edits deleted,helper --seed 7
@@ -19,7 +19,7 @@ import ast
 import difflib
 import random
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -234,10 +234,26 @@ def reported(document: dict[str, Any]) -> set[tuple[str, str, str, str]]:
     }
 
 
+def batches(waits: Sequence[Wait]) -> list[list[Wait]]:
+    """The waits in as few groups as there are waits in one file, of each file one a group."""
+    found: list[list[Wait]] = []
+    taken: Counter[str] = Counter()
+    for wait in waits:
+        if taken[wait.path] == len(found):
+            found.append([])
+        found[taken[wait.path]].append(wait)
+        taken[wait.path] += 1
+    return found
+
+
 def run(
     tree: Path, edits: Sequence[str], sample: int, seed: int, tell: Callable[[str], None]
 ) -> list[Outcome]:
-    """Audits each edit of a sample of a release's waits against the release."""
+    """Audits the edits of a sample of a release's waits against the release.
+
+    In one audit each file is edited once, all in the same way. What is new in a file that is not
+    edited counts for the first of them.
+    """
     files = read_tree(tree)
     waits = find(files)
     chosen = random.Random(seed).sample(waits, min(sample, len(waits)))
@@ -245,17 +261,20 @@ def run(
     with tempfile.TemporaryDirectory() as scratch, Session() as session:
         copy = Copy(tree, files, Path(scratch) / "tree")
         before = reported(session.document(copy.folder, tree))
-        for number, wait in enumerate(chosen):
-            for edit in edits:
-                source = edited(files[wait.path], wait, edit, number)
-                if source is None:
-                    continue
-                copy.replace(wait.path, source)
-                new = reported(session.document(copy.folder, tree)) - before
-                results.append(Outcome(wait, edit, tuple(sorted(new))))
+        for group, edit in ((group, edit) for group in batches(chosen) for edit in edits):
+            made = [(w, edited(files[w.path], w, edit, chosen.index(w))) for w in group]
+            done = {wait.path: (wait, source) for wait, source in made if source is not None}
+            for path, (_, source) in done.items():
+                copy.replace(path, source)
+            new = reported(session.document(copy.folder, tree)) - before
+            strays = {row for row in new if row[1] not in done}
+            for path, (wait, _) in done.items():
+                own = {row for row in new if row[1] == path} | strays
+                strays = set()
+                results.append(Outcome(wait, edit, tuple(sorted(own))))
                 if results[-1].wrong:
                     tell(_told(results[-1]))
-            copy.restore(wait.path)
+                copy.restore(path)
     return results
 
 
