@@ -5,6 +5,10 @@ from __future__ import annotations
 import pytest
 
 from auditor.runs.audit import audit_sources
+from auditor.runs.rules import load
+from auditor.waits.calls import Calls
+from auditor.waits.changed import Pieces
+from auditor.waits.comparison import Comparison
 
 PATH = "sglang/srt/mem_cache/page_store.py"
 HEAD = """\
@@ -191,6 +195,10 @@ def told(upstream: dict[str, str], fork: dict[str, str]) -> set[tuple[str, str]]
     return {(f.rule, f.hit.where.symbol.qualname.rpartition(".")[2]) for f in shown}
 
 
+def test_a_wait_whose_failure_is_swallowed_now_is_told() -> None:
+    assert told(store(DONE), store(IN_TRY)) == {("wait-weakened", "done")}
+
+
 @pytest.mark.parametrize("case", LOST)
 def test_a_lost_wait_is_told_by_default(case: str) -> None:
     upstream, fork, rule, method = LOST[case]
@@ -221,6 +229,34 @@ def pull(self, work, many):
     work.start(2)
     work.wait()
     return self.pages[0]
+"""
+
+KEPT_WHILE = """
+def gather(self, slots):
+    slots.record_stream(self.side)
+    self.side.launch(slots)
+    return self.pages[slots]
+"""
+LOCKED = """
+def drop(self, slots):
+    with self.page_lock:
+        self.pages[slots] = 0
+    return self.pages
+"""
+DONE = """
+def done(self, slots):
+    self.copied.synchronize()
+    self.release(slots)
+    return self.pages[slots]
+"""
+IN_TRY = """
+def done(self, slots):
+    try:
+        self.copied.synchronize()
+    except RuntimeError:
+        pass
+    self.release(slots)
+    return self.pages[slots]
 """
 
 # The same waits, still made: by something else, for as much, for nothing that is left.
@@ -285,6 +321,42 @@ KEPT = {
         FINISH.replace("chunk", "part"),
     ),
     "in the one branch that is left": (PULL, PULLED),
+    "within a lock that is not taken where there is nothing to do": (
+        LOCKED,
+        LOCKED.replace(
+            "    with self.page_lock",
+            "    if not len(slots):\n        return self.pages\n    with self.page_lock",
+        ),
+    ),
+    "by a block that is kept a line later": (
+        KEPT_WHILE,
+        KEPT_WHILE.replace("    slots.record_stream(self.side)\n", "").replace(
+            "    return", "    slots.record_stream(self.side)\n    return"
+        ),
+    ),
+    "in a try with another exception": (
+        IN_TRY,
+        IN_TRY.replace("except RuntimeError:", "except OSError:").replace(
+            "    try:\n", "    try:\n        self.mode = slots\n"
+        ),
+    ),
+    "in a try that goes on only where the wait is done": (
+        DONE,
+        IN_TRY.replace("        pass", "        raise ValueError from None"),
+    ),
+    "in a try with all that follows it": (
+        DONE,
+        without(IN_TRY, "self.release(slots)")
+        .replace("    return self.pages[slots]\n", "")
+        .replace(
+            ".synchronize()\n",
+            ".synchronize()\n        self.release(slots)\n        return self.pages[slots]\n",
+        ),
+    ),
+    "in a try before other work": (
+        DONE,
+        without(IN_TRY, "self.release(slots)").replace("self.pages[slots]", "self.mode"),
+    ),
     "as the first of the block": (
         SIDE,
         SIDE.replace(
@@ -300,6 +372,13 @@ def test_a_wait_that_is_made_otherwise_is_not_told(case: str) -> None:
     upstream, fork = KEPT[case]
     assert upstream != fork
     assert told(store(upstream), store(fork)) == set()
+
+
+@pytest.mark.parametrize("case", KEPT)
+def test_the_comparison_needs_no_second_reading_to_stay_silent(case: str) -> None:
+    upstream, fork = ({p: t.encode() for p, t in store(text).items()} for text in KEPT[case])
+    before, after = (Pieces(files, {}, lambda _: {}) for files in (upstream, fork))
+    assert list(Comparison(before, after, Calls(load().vocabulary.primitive_waits)).missing()) == []
 
 
 def test_that_another_class_waits_more_often_in_a_common_name_explains_nothing() -> None:
