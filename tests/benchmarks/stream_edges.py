@@ -14,10 +14,7 @@ the block, must not.
 
 from __future__ import annotations
 
-import argparse
 import ast
-import difflib
-import random
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -28,13 +25,13 @@ from tabulate import tabulate
 
 from auditor.model import Confidence
 from tests.benchmarks.audits import Session, from_package
+from tests.benchmarks.edits import Edit, drawn, of_server, parsed, print_dry
 from tests.benchmarks.gated import read_tree
 from tests.benchmarks.mutate import Copy
 from tests.benchmarks.releases import trees
 
 RULE = "side-stream-unordered"
 CONTEXTS = ("stream", "StreamContext", "device_stream_context")
-LEFT_OUT = ("/test", "/benchmark", "multimodal_gen/", "/bench_")
 
 
 @dataclass(frozen=True)
@@ -59,15 +56,6 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Edit:
-    """What is done to the edge of a block; ``breaks`` says whether it is lost by that."""
-
-    title: str
-    breaks: bool
-    make: Callable[[list[str], Block, int], list[str] | None]
-
-
-@dataclass(frozen=True)
 class Outcome:
     """What one edit led to: with which confidence it is reported there, empty for not at all."""
 
@@ -83,11 +71,8 @@ class Outcome:
 def find(files: dict[str, bytes]) -> list[Block]:
     """Every such block of the server's files, in the order of the files."""
     found: list[Block] = []
-    for path in sorted(files):
-        data = files[path]
-        if not path.startswith("sglang/srt/") or any(part in f"/{path}" for part in LEFT_OUT):
-            continue
-        if any(f"{name}(".encode() in data for name in CONTEXTS) and b"\r" not in data:
+    for path, data in of_server(files):
+        if any(f"{name}(".encode() in data for name in CONTEXTS):
             found += sorted(_within(ast.parse(data), path), key=lambda block: block.line)
     return found
 
@@ -176,24 +161,11 @@ def _indent(line: str) -> str:
     return line[: len(line) - len(line.lstrip())]
 
 
-EDITS = {
+EDITS: dict[str, Edit[Block]] = {
     "deleted": Edit("deleted", True, _deleted),
     "helper": Edit("made by a new function", False, _helped),
     "first": Edit("the first statement of the block", False, _moved),
 }
-
-
-def edited(source: bytes, block: Block, edit: str, seed: int) -> bytes | None:
-    """The file with the edge of a block edited; None where the edit does not fit."""
-    made = EDITS[edit].make(source.decode().split("\n"), block, seed)
-    if made is None:
-        return None
-    text = "\n".join(made)
-    try:
-        ast.parse(text)
-    except SyntaxError:
-        return None
-    return text.encode()
 
 
 def reported(session: Session, tree: Path, confidence: Confidence = "low") -> dict[str, str]:
@@ -212,7 +184,7 @@ def run(
     """Audits each edit of a sample of the blocks with one edge, the edited tree with itself."""
     files = read_tree(tree)
     blocks = [block for block in find(files) if len(block.edges) == 1]
-    chosen = random.Random(seed).sample(blocks, min(sample, len(blocks)))
+    chosen = drawn(blocks, sample, seed)
     results: list[Outcome] = []
     with tempfile.TemporaryDirectory() as scratch, Session() as session:
         copy = Copy(tree, files, Path(scratch) / "tree")
@@ -220,7 +192,7 @@ def run(
         for number, block in enumerate(chosen):
             key = f"{block.path} {block.qualname}"
             for edit in edits:
-                source = edited(files[block.path], block, edit, number)
+                source = EDITS[edit].of(files[block.path], block, number)
                 if source is None or key in before:
                     continue
                 copy.replace(block.path, source)
@@ -247,39 +219,23 @@ def table(results: Sequence[Outcome]) -> str:
 
 def main() -> None:
     """Prints the counts, what was missed and wrongly reported as it goes, then the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("releases", nargs="+", metavar="VERSION[=DIR]")
-    parser.add_argument("--edits", default=",".join(EDITS), help="of " + ", ".join(EDITS))
-    parser.add_argument("--sample", type=int, default=24, help="blocks taken at random")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--dry-run", action="store_true", help="print the edits, audit nothing")
-    options = parser.parse_args()
-    edits = options.edits.split(",")
+    options = parsed(__doc__, EDITS, 24)
     for version, tree in trees(options.releases).items():
         blocks = find(read_tree(tree))
         with_edge = sum(bool(block.edges) for block in blocks)
         print(f"{version}: {len(blocks)} blocks that name their stream, {with_edge} with an edge")
         if options.dry_run:
-            _dry(tree, edits, options.sample, options.seed)
+            alone = [block for block in blocks if len(block.edges) == 1]
+            print_dry(
+                read_tree(tree),
+                drawn(alone, options.sample, options.seed),
+                {n: EDITS[n] for n in options.edits},
+            )
             continue
         results = run(
-            tree, edits, options.sample, options.seed, lambda text: print(text, flush=True)
+            tree, options.edits, options.sample, options.seed, lambda text: print(text, flush=True)
         )
         print(f"\n{table(results)}\n")
-
-
-def _dry(tree: Path, edits: Sequence[str], sample: int, seed: int) -> None:
-    files = read_tree(tree)
-    blocks = [block for block in find(files) if len(block.edges) == 1]
-    for number, block in enumerate(random.Random(seed).sample(blocks, min(sample, len(blocks)))):
-        print(f"\n{block.place}")
-        for edit in edits:
-            source = edited(files[block.path], block, edit, number)
-            if source is None:
-                print(f"{edit}: does not fit")
-                continue
-            old, new = (text.decode().splitlines(True) for text in (files[block.path], source))
-            print(f"{edit}:", "".join(list(difflib.unified_diff(old, new, n=1))[2:]))
 
 
 if __name__ == "__main__":

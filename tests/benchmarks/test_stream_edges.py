@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.stream_edges import EDITS, Block, edited, find, run, table
+from tests.benchmarks.stream_edges import EDITS, Block, find, run, table
 
 FILE = """\
 import torch
@@ -44,7 +44,7 @@ def blocks() -> dict[str, Block]:
 
 
 def made(edit: str, qualname: str) -> str | None:
-    source = edited(FILE.encode(), blocks()[qualname], edit, 0)
+    source = EDITS[edit].of(FILE.encode(), blocks()[qualname], 0)
     return None if source is None else source.decode()
 
 
@@ -80,7 +80,7 @@ def test_an_edge_that_would_mean_another_one_in_the_block_is_not_moved(qualname:
 def test_every_edit_is_python(edit: str) -> None:
     for block in blocks().values():
         if len(block.edges) == 1:
-            source = edited(FILE.encode(), block, edit, 3)
+            source = EDITS[edit].of(FILE.encode(), block, 3)
             assert source is None or ast.parse(source)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.waits import EDITS, Wait, edited, find, run, table
+from tests.benchmarks.waits import EDITS, Wait, find, run, table
 
 FILE = """\
 import torch
@@ -45,7 +45,7 @@ def waits(text: str = FILE, path: str = PATH) -> list[Wait]:
 
 def made(edit: str, line: int, text: str = FILE) -> str | None:
     [wait] = [wait for wait in waits(text) if wait.line == line]
-    source = edited(text.encode(), wait, edit, 0)
+    source = EDITS[edit].of(text.encode(), wait, 0)
     return None if source is None else source.decode()
 
 
@@ -93,7 +93,7 @@ def test_a_wait_is_late_behind_work_and_nothing_else() -> None:
 @pytest.mark.parametrize("edit", EDITS)
 def test_every_edit_is_python_and_leaves_the_rest(edit: str) -> None:
     for wait in waits():
-        source = edited(FILE.encode(), wait, edit, 3)
+        source = EDITS[edit].of(FILE.encode(), wait, 3)
         if source is not None:
             ast.parse(source)
             assert b"return self.host" in source

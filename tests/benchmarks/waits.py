@@ -14,10 +14,7 @@ for which the whole device is waited for, is none, and the tool must stay silent
 
 from __future__ import annotations
 
-import argparse
 import ast
-import difflib
-import random
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +25,7 @@ from typing import Any
 from tabulate import tabulate
 
 from tests.benchmarks.audits import Session, from_package
+from tests.benchmarks.edits import Edit, drawn, of_server, parsed, print_dry
 from tests.benchmarks.gated import read_tree
 from tests.benchmarks.mutate import Copy
 from tests.benchmarks.releases import trees
@@ -35,7 +33,6 @@ from tests.benchmarks.releases import trees
 CALLS = ("wait_stream", "wait_event", "synchronize", "record_stream")
 WORK = ("work", "handle", "req", "future")
 """Words in the names of what ``wait()`` is a wait on: most calls of that name are on threads."""
-LEFT_OUT = ("/test", "/benchmark", "multimodal_gen/", "/bench_")
 _FLAGS = ("trace_reads", "verbose_pool", "record_shapes", "use_alt_layout")
 _HELPERS = ("_settle_side", "_until_done", "_fence_work", "_hold_for_copy")
 
@@ -58,15 +55,6 @@ class Wait:
     @property
     def place(self) -> str:
         return f"{self.path}:{self.line} {self.qualname}: {' '.join(self.text.split())}"
-
-
-@dataclass(frozen=True)
-class Edit:
-    """What is done to a wait; ``breaks`` says whether it is lost by that."""
-
-    title: str
-    breaks: bool
-    make: Callable[[list[str], Wait, int], list[str] | None]
 
 
 @dataclass(frozen=True)
@@ -93,14 +81,9 @@ class Outcome:
 def find(files: dict[str, bytes]) -> list[Wait]:
     """Every such wait of the server's files, in the order of the files."""
     found: list[Wait] = []
-    for path in sorted(files):
-        data = files[path]
-        if not path.startswith("sglang/srt/") or any(part in f"/{path}" for part in LEFT_OUT):
-            continue
-        if not any(f".{name}(".encode() in data for name in (*CALLS, "wait")):
-            continue
-        text = data.decode()
-        if "\r" not in text:
+    for path, data in of_server(files):
+        if any(f".{name}(".encode() in data for name in (*CALLS, "wait")):
+            text = data.decode()
             found += _within(ast.parse(text), path, text.split("\n"))
     return found
 
@@ -203,26 +186,13 @@ def _for_the_device(lines: list[str], wait: Wait, seed: int) -> list[str] | None
     return None if own == wait.text else [*lines[: wait.line - 1], own, *lines[wait.end :]]
 
 
-EDITS = {
+EDITS: dict[str, Edit[Wait]] = {
     "deleted": Edit("deleted", True, _deleted),
     "flag": Edit("under an unrelated flag", True, _flagged),
     "late": Edit("behind the next statement", True, _late),
     "helper": Edit("made by a new function", False, _helped),
     "device": Edit("the whole device waited for", False, _for_the_device),
 }
-
-
-def edited(source: bytes, wait: Wait, edit: str, seed: int) -> bytes | None:
-    """The file with one wait edited; None where the edit does not fit or makes no Python."""
-    made = EDITS[edit].make(source.decode().split("\n"), wait, seed)
-    if made is None:
-        return None
-    text = "\n".join(made)
-    try:
-        ast.parse(text)
-    except SyntaxError:
-        return None
-    return text.encode()
 
 
 def reported(document: dict[str, Any]) -> set[tuple[str, str, str, str]]:
@@ -255,14 +225,13 @@ def run(
     edited counts for the first of them.
     """
     files = read_tree(tree)
-    waits = find(files)
-    chosen = random.Random(seed).sample(waits, min(sample, len(waits)))
+    chosen = drawn(find(files), sample, seed)
     results: list[Outcome] = []
     with tempfile.TemporaryDirectory() as scratch, Session() as session:
         copy = Copy(tree, files, Path(scratch) / "tree")
         before = reported(session.document(copy.folder, tree))
         for group, edit in ((group, edit) for group in batches(chosen) for edit in edits):
-            made = [(w, edited(files[w.path], w, edit, chosen.index(w))) for w in group]
+            made = [(w, EDITS[edit].of(files[w.path], w, chosen.index(w))) for w in group]
             done = {wait.path: (wait, source) for wait, source in made if source is not None}
             for path, (_, source) in done.items():
                 copy.replace(path, source)
@@ -302,38 +271,23 @@ def table(results: Sequence[Outcome]) -> str:
 
 def main() -> None:
     """Prints what was missed and wrongly reported as it goes, then the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("releases", nargs="+", metavar="VERSION[=DIR]")
-    parser.add_argument("--edits", default=",".join(EDITS), help="of " + ", ".join(EDITS))
-    parser.add_argument("--sample", type=int, default=48, help="waits taken at random")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--dry-run", action="store_true", help="print the edits, audit nothing")
-    options = parser.parse_args()
-    edits = options.edits.split(",")
+    options = parsed(__doc__, EDITS, 48)
     for version, tree in trees(options.releases).items():
         print(version)
         if options.dry_run:
-            _dry(tree, edits, options.sample, options.seed)
+            files = read_tree(tree)
+            waits = find(files)
+            print(f"{len(waits)} waits")
+            print_dry(
+                files,
+                drawn(waits, options.sample, options.seed),
+                {n: EDITS[n] for n in options.edits},
+            )
             continue
         results = run(
-            tree, edits, options.sample, options.seed, lambda text: print(text, flush=True)
+            tree, options.edits, options.sample, options.seed, lambda text: print(text, flush=True)
         )
         print(f"\n{table(results)}\n")
-
-
-def _dry(tree: Path, edits: Sequence[str], sample: int, seed: int) -> None:
-    files = read_tree(tree)
-    waits = find(files)
-    print(f"{len(waits)} waits")
-    for number, wait in enumerate(random.Random(seed).sample(waits, min(sample, len(waits)))):
-        print(f"\n{wait.place}")
-        for edit in edits:
-            source = edited(files[wait.path], wait, edit, number)
-            if source is None:
-                print(f"{edit}: does not fit")
-                continue
-            old, new = (text.decode().splitlines(True) for text in (files[wait.path], source))
-            print(f"{edit}:", "".join(list(difflib.unified_diff(old, new, n=1))[2:]))
 
 
 if __name__ == "__main__":
