@@ -107,7 +107,18 @@ def _aligned(old: list[str], new: list[str]) -> dict[int, int]:
     for number, text in enumerate(old):
         if number not in lines and free[text]:
             lines[number] = free[text].popleft()
-    return lines
+    return _uncrossed(old, lines)
+
+
+def _uncrossed(old: list[str], lines: dict[int, int]) -> dict[int, int]:
+    """The same lines; of those with one text the first is the first: none of them has moved."""
+    alike: dict[str, list[int]] = defaultdict(list)
+    for number in sorted(lines):
+        alike[old[number]].append(number)
+    found = dict(lines)
+    for numbers in alike.values():
+        found.update(zip(numbers, sorted(lines[n] for n in numbers), strict=True))
+    return found
 
 
 def _in_order(old: list[str], new: list[str]) -> dict[int, int]:
