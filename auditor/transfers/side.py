@@ -1,0 +1,92 @@
+"""Reads one side for its transfers: few methods of few files, more only where they decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+
+from auditor.source import facts as f
+from auditor.streams.lookup import Place
+from auditor.streams.reading import Read, Shortened
+from auditor.transfers.methods import Methods
+from auditor.transfers.norm import Gap, Norm
+from auditor.transfers.picking import defining, named
+from auditor.vocabulary import Vocabulary
+
+_MOST_FILES = 12
+"""Files that call a method; a name in more is not this method's alone."""
+_UPWARDS = 2
+"""Callers of callers."""
+
+
+class Transfers:
+    """The transfers of one side."""
+
+    def __init__(
+        self,
+        sources: Mapping[str, bytes],
+        known: Mapping[str, f.ModuleFacts],
+        read: Read,
+        vocabulary: Vocabulary,
+        shortened: Shortened,
+    ) -> None:
+        """``known`` are the files that were read whole; ``shortened`` is shared between sides."""
+        self.sources = sources
+        self.known = known
+        self.read = read
+        self.vocabulary = vocabulary
+        self.shortened = shortened
+
+    @cached_property
+    def norm(self) -> Norm:
+        """What is counted, of the methods and of the helpers that they call."""
+        names = named(self.sources, self.vocabulary)
+        heads = {f"def {name}(".encode() for name in names}
+        wanted = {path: set(heads) for path in defining(self.sources, names)}
+        methods = Methods(self._read(wanted), names, self.vocabulary)
+        more = {p: {f"def {n}(".encode() for n in ns} for p, ns in methods.missing().items()}
+        everything = set().union(*more.values()) if more else set()
+        # What is called on self may be a base's, which stands in another of the files.
+        again = {path: heads | everything for path in wanted}
+        return Norm(Methods(self._read(again), names, self.vocabulary))
+
+    @cached_property
+    def gaps(self) -> list[Gap]:
+        """What stands out, and is not left to who calls it."""
+        return [gap for gap in self.norm.gaps() if not self._left_to_callers(gap)]
+
+    def _read(self, wanted: Mapping[str, Iterable[bytes]]) -> Mapping[str, f.ModuleFacts]:
+        found = {path: self.known[path] for path in wanted if path in self.known}
+        short = {
+            path: self.shortened.file(self.sources[path], heads)
+            for path, heads in wanted.items()
+            if path not in found
+        }
+        read = dict(self.read(short))
+        # What cannot be read in part is read whole, or is told to be unreadable.
+        failed = {path: self.sources[path] for path in short if path not in read}
+        return {**found, **read, **(self.read(failed) if failed else {})}
+
+    def _left_to_callers(self, gap: Gap) -> bool:
+        """Whether all that call a method wait after it."""
+        return gap.early is None and self._awaited(gap.method.name, 0)
+
+    def _awaited(self, name: str, depth: int) -> bool:
+        call = f".{name}(".encode()
+        paths = [path for path, data in self.sources.items() if call in data]
+        if not paths or len(paths) > _MOST_FILES:
+            return False
+        found = Methods(self._read({path: [call] for path in paths}), frozenset(), self.vocabulary)
+        callers = [
+            place
+            for place in found.lookup.mentioning(name)
+            if place.facts.name != name and self._calls(place, name, found)
+        ]
+        return bool(callers) and all(
+            found.walk(caller, name).done
+            or (depth < _UPWARDS and self._awaited(caller.facts.name, depth + 1))
+            for caller in callers
+        )
+
+    def _calls(self, place: Place, name: str, methods: Methods) -> bool:
+        return bool(methods.walk(place, name).starts)

@@ -1,0 +1,114 @@
+"""What calls of a transfer are, by their names: what starts a copy, ends one, frees or acknowledges."""
+
+from __future__ import annotations
+
+from auditor.source import facts as f
+from auditor.streams.copies import unblocking
+from auditor.streams.identity import Scope
+from auditor.streams.words import called, last, orders
+from auditor.vocabulary import Vocabulary, words
+from auditor.waits.calls import names_a_lock
+
+_SUBMITS = frozenset({"submit", "apply_async", "run_in_executor", "run_coroutine_threadsafe"})
+_COPIES = frozenset({"copy", "memcpy", "writeback"})
+_FUTURES = frozenset({"result", "as_completed"})
+_BLOCKING = frozenset({"cpu", "query"})
+"""A copy that blocks waits for all that was enqueued before it, and who polls waits too."""
+_ENDS = frozenset({"drain", "finish", "finalize", "settle", "join"})
+_RECORDS = frozenset({"record", "record_event"})
+_FREES = frozenset({"free", "release", "recycle", "reclaim", "dealloc", "deallocate"})
+_ACKNOWLEDGES = frozenset({"ack", "acknowledge", "notify", "complete", "completed", "done"})
+_APPENDS = frozenset({"append", "appendleft", "put", "put_nowait", "add"})
+_FLAGS = frozenset({"event", "done", "ready", "finished", "completed", "flag"})
+_EXECUTORS = ("Executor", "ThreadPool", "TaskGroup")
+_CHOICES = frozenset({"wait", "sync", "synchronous", "synchronize", "block", "blocking", "async"})
+_DEVICES = frozenset({"cuda", "npu", "gpu"})
+
+
+def starts_visibly(call: f.Call) -> bool:
+    """Whether a call says that it returns before its work is done."""
+    name = called(call)
+    return unblocking(call) or name in _SUBMITS or "async" in words(name)
+
+
+def starts_by_name(call: f.Call, vocabulary: Vocabulary) -> bool:
+    """Whether a call that cannot be looked into is named for a copy between two places.
+
+    ``x.copy()`` and ``copy.copy(x)`` copy objects of the host, ``x.copy_(y)`` blocks by itself.
+    """
+    name = called(call)
+    if name in vocabulary.store_methods:
+        return False
+    parts = set(words(name))
+    if parts.isdisjoint(_COPIES) and parts.isdisjoint(vocabulary.transfer_verbs):
+        return False
+    of_host = isinstance(call.func, f.Attr) and call.func.value == f.Name("copy")
+    return bool(call.args or call.keywords) and not of_host
+
+
+def stores_rows(stmt: f.Stmt) -> bool:
+    """Whether a statement writes elements of a buffer: ``pool.rows[layer][slots] = staged[i]``.
+
+    One index into a thing that no index was taken of, filled with what is no part of anything, is
+    most often a dictionary's.
+    """
+    if not isinstance(stmt, f.Assign) or stmt.value is None or isinstance(stmt.value, f.Group):
+        return False
+    targets = [target for target in stmt.targets if isinstance(target, f.Sub)]
+    taken = any(isinstance(node, f.Sub) for node in f.walk(stmt.value))
+    return any(taken or isinstance(target.value, f.Sub) for target in targets)
+
+
+def ends(call: f.Call, scope: Scope, vocabulary: Vocabulary) -> bool:
+    """Whether a call waits for what was started before it, or records an event for who will."""
+    name = called(call)
+    kind = vocabulary.primitive_waits.get(name)
+    if kind == "keyed":
+        return False
+    if kind is not None and len(words(name)) > 1:
+        # A side stream that waits for the current one is about to begin.
+        return not any(map(scope.may_be_current, call.args))
+    if kind is not None or name in _FUTURES or name in _BLOCKING:
+        return True
+    if name == "join":
+        return not call.args
+    return name in _RECORDS or {"record", "event"} <= set(words(name))
+
+
+def says_it_ends(name: str) -> bool:
+    """Whether a call that cannot be looked into says by its name that it waits."""
+    return orders(name) or not _ENDS.isdisjoint(words(name))
+
+
+def lets_go(call: f.Call, vocabulary: Vocabulary) -> bool:
+    """Whether a call frees what was copied from, or tells others that the copy is there."""
+    name = called(call)
+    held = last(call.func.value) if isinstance(call.func, f.Attr) else ""
+    if names_a_lock(held):
+        return False
+    if name == "set":
+        return not call.args and not _FLAGS.isdisjoint(words(held))
+    if name in _APPENDS:
+        return not _ACKNOWLEDGES.isdisjoint(words(held))
+    verb, parts = vocabulary.verb(name), words(name)
+    if verb in vocabulary.read_verbs or parts == ("done",):
+        return False
+    return verb in _FREES or not _ACKNOWLEDGES.isdisjoint((verb, *parts[-1:]))
+
+
+def joins_at_its_end(context: f.Expr) -> bool:
+    """Whether a context waits for its work when it is left: ``with ThreadPoolExecutor() as pool``."""
+    return isinstance(context, f.Call) and called(context).endswith(_EXECUTORS)
+
+
+def left_to_callers(test: f.Expr, parameters: set[str]) -> bool:
+    """Whether a test asks a parameter if there is to be a wait."""
+    names = {node.id for node in f.walk(test) if isinstance(node, f.Name)} & parameters
+    return any(not _CHOICES.isdisjoint(words(name)) for name in names)
+
+
+def asks_for_device(test: f.Expr) -> bool:
+    """Whether a test asks for the kind of the device: on the host nothing is left to wait for."""
+    named = [last(node) for node in f.walk(test) if isinstance(node, (f.Name, f.Attr))]
+    kinds = [node.text for node in f.walk(test) if isinstance(node, f.Const)]
+    return "cpu" in kinds or any(not _DEVICES.isdisjoint(words(n)) for n in (*named, *kinds))
