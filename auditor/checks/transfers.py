@@ -73,7 +73,7 @@ def _hit(gap: Gap) -> Hit:
     line, column = (start.line, start.column)
     if gap.early is not None:
         line, column = gap.early.line, gap.early.column
-    confidence: Confidence = "medium" if method.visible and not gap.others else "low"
+    confidence: Confidence = "medium" if method.visible else "low"
     symbol = Symbol(place.path, place.facts.qualname)
     evidence = [_evidence(one, sibling=True) for one in (*gap.siblings, *gap.others)]
     return Hit(

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from auditor.source import facts as f
-from auditor.streams.identity import Scope
 from auditor.streams.lookup import Lookup, Place
 from auditor.streams.words import called, last, startup
 from auditor.transfers.walk import Effect, Start, TransferWalk, effect
@@ -74,28 +73,29 @@ class Methods:
         walk = self.walk(place)
         if not walk.starts:
             return None
-        done = walk.done or any(self._decorated(name) for name in place.facts.decorators)
-        waits = tuple(sorted(map(place.line, walk.waits)))
+        waits = set(walk.waits)
+        if not walk.done and any(map(self._waits_around, place.facts.decorators)):
+            waits.add(1)
+        done = walk.done or 1 in waits
+        lines = tuple(sorted(map(place.line, waits)))
         starts = tuple(walk.starts.values())
-        return Method(place, done, starts, waits, tuple(walk.early), tuple(walk.late))
+        return Method(place, done, starts, lines, tuple(walk.early), tuple(walk.late))
 
     def walk(self, place: Place, started: str = "") -> TransferWalk:
         """A function walked; a call of ``started`` counts as one that starts a copy."""
-        ask = self._asking(place, started)
+        ask = _Asking(self, place, started)
         return TransferWalk(place.facts, self.vocabulary, ask, lambda *_: None)
 
-    def missing(self) -> Mapping[str, set[str]]:
-        """For each class with such methods, the names that they call on self and that are not read."""
-        wanted: dict[str, set[str]] = {}
-        for name in self.names:
-            for place in self.lookup.places.get(name, ()):
-                own = set(place.facts.mentions) - set(self.lookup.places)
-                wanted.setdefault(place.path, set()).update(own)
-        return wanted
+    def missing(self) -> set[str]:
+        """What the methods call or are wrapped in, and what was not read."""
+        places = [place for name in self.names for place in self.lookup.places.get(name, ())]
+        named = {name for place in places for name in place.facts.mentions}
+        around = {_undotted(name) for place in places for name in place.facts.decorators}
+        return (named | around) - set(self.lookup.places)
 
     def bases(self, place: Place) -> frozenset[str]:
         """The names of a method's class and of all that it is derived from, as far as read."""
-        return self._closure(place.owner.rpartition(".")[2])
+        return self._closure(_undotted(place.owner))
 
     def _closure(self, name: str) -> frozenset[str]:
         found = {name}
@@ -115,9 +115,6 @@ class Methods:
                 named = {last(_plain(base)) for base in known.bases}
                 found.setdefault(known.name, set()).update(named - {""})
         return found
-
-    def _asking(self, place: Place, started: str = "") -> "_Asking":
-        return _Asking(self, place, started)
 
     def effect_of(self, call: f.Call, place: Place, started: str) -> Effect | None:
         """What a call does that a function makes; None where that is not known."""
@@ -139,24 +136,24 @@ class Methods:
         self._effects[id(found.facts)] = "none"  # of a function that calls itself
         self._depth += 1
         try:
-            known = effect(found.facts, self.vocabulary, self._asking(found), lambda *_: None)
+            known = effect(found.facts, self.vocabulary, _Asking(self, found, ""), lambda *_: None)
         finally:
             self._depth -= 1
         self._effects[id(found.facts)] = known
         return known
 
     def _callee(self, call: f.Call, place: Place) -> Place | None:
+        """The function that a call on self, on ``super()`` or by a bare name means."""
         func = call.func
-        above = f.Call(f.Name("super"), (), (), 0, 0)
-        if not isinstance(func, f.Attr) or not isinstance(func.value, f.Call):
-            own = func.value == f.Name("self") if isinstance(func, f.Attr) else True
+        if not isinstance(func, f.Attr) or func.value == f.Name("self"):
             found = self.lookup.callee(call, place)
-            return found if own and found is not None and found.facts is not place.facts else None
-        if func.value.func != above.func:
-            return None
-        order = list(self._above(place.owner.rpartition(".")[2]))
-        candidates = {p.owner.rpartition(".")[2]: p for p in self.lookup.places.get(func.name, ())}
-        return next((candidates[name] for name in order if name in candidates), None)
+            return None if found is None or found.facts is place.facts else found
+        if isinstance(func.value, f.Call) and func.value.func == f.Name("super"):
+            named = self.lookup.places.get(func.name, ())
+            above = {_undotted(one.owner): one for one in named}
+            order = self._above(_undotted(place.owner))
+            return next((above[name] for name in order if name in above), None)
+        return None
 
     def _above(self, name: str) -> Iterator[str]:
         """The classes that a class is derived from, the nearest first."""
@@ -169,9 +166,9 @@ class Methods:
                 yield base
                 pending += sorted(self._bases.get(base, ()))
 
-    def _decorated(self, name: str) -> bool:
+    def _waits_around(self, decorator: str) -> bool:
         """Whether what a method is wrapped in waits for it."""
-        plain = name.partition("(")[0].rpartition(".")[2]
+        plain = _undotted(decorator)
         if says_it_ends(plain):
             return True
         inner = [
@@ -204,6 +201,6 @@ def _plain(base: f.Expr) -> f.Expr:
     return base.value if isinstance(base, f.Sub) else base
 
 
-def scope_of(place: Place) -> Scope:
-    """The local names of a function."""
-    return Scope(place.facts)
+def _undotted(name: str) -> str:
+    """The last name of a path, without what it is called with."""
+    return name.partition("(")[0].rpartition(".")[2]

@@ -9,8 +9,10 @@ from auditor.vocabulary import Vocabulary, words
 
 _WAITS = (
     *(b"synchronize(", b".wait(", b".result(", b".record(", b"record_event("),
-    *(b"wait_event(", b"wait_stream(", b"as_completed("),
+    *(b"wait_event(", b"wait_stream("),
 )
+_WAITING = (b"synchronize(", b"wait", b"record", b".result(")
+"""One of these is part of each: a file is looked through for few."""
 _STARTS = (b"non_blocking", b".submit(", b"copy_(", b"_copy(", b"transfer_", b"_transfer", b"backup")
 _METHOD = re.compile(rb"\n[ \t]+(?:async[ \t]+)?def[ \t]+(\w+)\(\s{0,80}self\b")
 _FEWEST = 2
@@ -25,12 +27,14 @@ def named(sources: Mapping[str, bytes], vocabulary: Vocabulary) -> frozenset[str
     where several ``pull_rows`` wait.
     """
     places: dict[str, list[str]] = {}
+    starting: dict[str, int] = {}
     for path, data in sources.items():
-        if any(word in data for word in _WAITS) and any(word in data for word in _STARTS):
-            for name in _waiting(data):
+        if any(word in data for word in _WAITING) and any(word in data for word in _STARTS):
+            for name, starts in _waiting(data):
                 if vocabulary.duty(name) != "setup":
                     places.setdefault(name, []).append(path)
-    several = {n for n, ps in places.items() if len(ps) >= _FEWEST}
+                    starting[name] = starting.get(name, 0) + starts
+    several = {name for name, count in starting.items() if count >= _FEWEST}
     beside = {(path, end) for name in several for path in places[name] for end in ends(name)}
     few = {n for n, ps in places.items() if any((p, e) in beside for p in ps for e in ends(n))}
     return frozenset(n for n in several | few if len(places[n]) >= _SHARE * _defined(n, sources))
@@ -53,11 +57,11 @@ def _defined(name: str, sources: Mapping[str, bytes]) -> int:
     return sum(data.count(head) for data in sources.values())
 
 
-def _waiting(data: bytes) -> Iterator[str]:
-    """The names of the methods that hold a wait and what may start a copy."""
+def _waiting(data: bytes) -> Iterator[tuple[str, bool]]:
+    """The names of the methods that hold a wait, each with whether they may start a copy."""
     found = list(_METHOD.finditer(data))
     stops = [*(match.start() for match in found[1:]), len(data)]
     for match, stop in zip(found, stops, strict=False):
         text = data[match.start() : stop]
-        if any(word in text for word in _WAITS) and any(word in text for word in _STARTS):
-            yield match[1].decode()
+        if any(word in text for word in _WAITS):
+            yield match[1].decode(), any(word in text for word in _STARTS)

@@ -44,10 +44,9 @@ class Transfers:
         heads = {f"def {name}(".encode() for name in names}
         wanted = {path: set(heads) for path in defining(self.sources, names)}
         methods = Methods(self._read(wanted), names, self.vocabulary)
-        more = {p: {f"def {n}(".encode() for n in ns} for p, ns in methods.missing().items()}
-        everything = set().union(*more.values()) if more else set()
         # What is called on self may be a base's, which stands in another of the files.
-        again = {path: heads | everything for path in wanted}
+        more = {f"def {name}(".encode() for name in methods.missing()}
+        again = {path: heads | more for path in wanted}
         return Norm(Methods(self._read(again), names, self.vocabulary))
 
     @cached_property

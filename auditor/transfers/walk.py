@@ -80,9 +80,10 @@ class TransferWalk(Walk):
 
     def _statement(self, stmt: f.Stmt, way: Way) -> Way | None:
         after = super()._statement(stmt, way)
-        if after is not None and isinstance(stmt, f.Assign) and stores_rows(stmt):
-            return self._started(stmt.line, 1, False, after)
-        return after
+        if after is None or not isinstance(stmt, f.Assign):
+            return after
+        visible = stores_rows(stmt)
+        return after if visible is None else self._started(stmt.line, 1, visible, after)
 
     def _branch(self, stmt: f.If, way: Way) -> Way | None:
         excused = asks_for_device(stmt.test) or left_to_callers(stmt.test, self.scope.parameters)

@@ -11,6 +11,7 @@ from auditor.waits.calls import names_a_lock
 
 _SUBMITS = frozenset({"submit", "apply_async", "run_in_executor", "run_coroutine_threadsafe"})
 _COPIES = frozenset({"copy", "memcpy", "writeback"})
+_MOVES = frozenset({"to", "cuda", "cpu"})
 _FUTURES = frozenset({"result", "as_completed"})
 _BLOCKING = frozenset({"cpu", "query"})
 """A copy that blocks waits for all that was enqueued before it, and who polls waits too."""
@@ -46,17 +47,24 @@ def starts_by_name(call: f.Call, vocabulary: Vocabulary) -> bool:
     return bool(call.args or call.keywords) and not of_host
 
 
-def stores_rows(stmt: f.Stmt) -> bool:
-    """Whether a statement writes elements of a buffer: ``pool.rows[layer][slots] = staged[i]``.
+def stores_rows(stmt: f.Assign) -> bool | None:
+    """Whether a statement that writes elements of a buffer visibly leaves that to the device.
 
-    One index into a thing that no index was taken of, filled with what is no part of anything, is
-    most often a dictionary's.
+    ``pool.rows[layer][slots] = staged[places]`` does, and reads what is staged when its turn comes;
+    not so where a copy that blocks makes the value. None where no elements are written: one index
+    into a thing of which no index was taken, filled with what is no part of anything, is most often
+    a dictionary's.
     """
-    if not isinstance(stmt, f.Assign) or stmt.value is None or isinstance(stmt.value, f.Group):
-        return False
-    targets = [target for target in stmt.targets if isinstance(target, f.Sub)]
-    taken = any(isinstance(node, f.Sub) for node in f.walk(stmt.value))
-    return any(taken or isinstance(target.value, f.Sub) for target in targets)
+    if stmt.value is None or isinstance(stmt.value, f.Group):
+        return None
+    targets = [target.value for target in stmt.targets if isinstance(target, f.Sub)]
+    nodes = list(f.walk(stmt.value))
+    taken = any(isinstance(node, f.Sub) for node in nodes)
+    if not any(taken or isinstance(target, f.Sub) for target in targets):
+        return None
+    blocks = any(isinstance(node, f.Call) and called(node) in _MOVES for node in nodes)
+    in_pool = any(isinstance(t, f.Sub) and isinstance(t.value, f.Attr) for t in targets)
+    return in_pool and not blocks
 
 
 def ends(call: f.Call, scope: Scope, vocabulary: Vocabulary) -> bool:
