@@ -40,9 +40,7 @@ def learn(views: Sequence[View]) -> TransferNorm:
         tuple(
             (
                 view,
-                Transfers(
-                    view.deployed, view.index.modules, view.read, view.vocabulary, shortened
-                ),
+                Transfers(view.deployed, view.index.modules, view.read, view.vocabulary, shortened),
             )
             for view in views
         )
@@ -99,7 +97,8 @@ def _message(gap: Gap) -> str:
     if gap.others:
         other = gap.others[0].name
         belief += f", and so do {len(gap.others)} of {other}"
-    return f"{name} starts copies and returns on some path without waiting for them; {belief}"
+    path = " on some path" if gap.method.waits else ""
+    return f"{name} starts copies and returns{path} without waiting for them; {belief}"
 
 
 def _fix(gap: Gap) -> str:

@@ -15,7 +15,7 @@ from auditor.vocabulary import Vocabulary
 
 _DEEPEST = 2
 """Helpers of helpers."""
-_GENERAL = frozenset({"ABC", "object", "Module", "Protocol", "Generic", "Thread", "Process", "Enum"})
+_GENERAL = frozenset({"ABC", "object", "Module", "Protocol", "Generic", "Thread", "Enum"})
 """Bases that make no family: they are nobody's own."""
 
 
@@ -122,10 +122,10 @@ class Methods:
         if name == started:
             return "starts visibly"
         found = self._callee(call, place)
-        if found is None:
-            # Each of the methods that are compared is judged where it stands.
-            return "none" if name in self.names else None
-        return self._effect(found)
+        known = None if found is None else self._effect(found)
+        if name in self.names and known != "ends":
+            return "none"  # what one of those that are compared leaves open is told where it stands
+        return known
 
     def _effect(self, found: Place) -> Effect | None:
         known = self._effects.get(id(found.facts))

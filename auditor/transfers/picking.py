@@ -1,4 +1,4 @@
-"""Picks by bytes the names of methods that start copies and wait, and the files that define them."""
+"""Picks by bytes the names of methods that start copies and wait, and who defines them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,15 @@ _WAITS = (
 )
 _WAITING = (b"synchronize(", b"wait", b"record", b".result(")
 """One of these is part of each: a file is looked through for few."""
-_STARTS = (b"non_blocking", b".submit(", b"copy_(", b"_copy(", b"transfer_", b"_transfer", b"backup")
+_STARTS = (
+    b"non_blocking",
+    b".submit(",
+    b"copy_(",
+    b"_copy(",
+    b"transfer_",
+    b"_transfer",
+    b"backup",
+)
 _METHOD = re.compile(rb"\n[ \t]+(?:async[ \t]+)?def[ \t]+(\w+)\(\s{0,80}self\b")
 _FEWEST = 2
 _SHARE = 0.2

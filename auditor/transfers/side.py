@@ -46,7 +46,7 @@ class Transfers:
         methods = Methods(self._read(wanted), names, self.vocabulary)
         # What is called on self may be a base's, which stands in another of the files.
         more = {f"def {name}(".encode() for name in methods.missing()}
-        again = {path: heads | more for path in wanted}
+        again = dict.fromkeys(wanted, heads | more)
         return Norm(Methods(self._read(again), names, self.vocabulary))
 
     @cached_property

@@ -166,9 +166,7 @@ class TransferWalk(Walk):
         return way.hold(_ALL)
 
 
-def effect(
-    function: f.FunctionFacts, vocabulary: Vocabulary, ask: Ask, context: Context
-) -> Effect:
+def effect(function: f.FunctionFacts, vocabulary: Vocabulary, ask: Ask, context: Context) -> Effect:
     """What a call of a function leaves behind it."""
     fresh = TransferWalk(function, vocabulary, ask, context)
     if not fresh.done:

@@ -1,4 +1,4 @@
-"""What calls of a transfer are, by their names: what starts a copy, ends one, frees or acknowledges."""
+"""What calls of a transfer are, by their names: starts of copies, their ends, and letting go."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def lets_go(call: f.Call, vocabulary: Vocabulary) -> bool:
 
 
 def joins_at_its_end(context: f.Expr) -> bool:
-    """Whether a context waits for its work when it is left: ``with ThreadPoolExecutor() as pool``."""
+    """Whether a context waits for its work when it is left: ``with ThreadPoolExecutor():``."""
     return isinstance(context, f.Call) and called(context).endswith(_EXECUTORS)
 
 

@@ -4,7 +4,7 @@
     python -m tests.benchmarks.transfers 0.5.23=/path/to/tree --edits deleted --siblings 1
     python -m tests.benchmarks.transfers 0.5.23 --dry-run        (the methods and diffs, no audit)
 
-Methods are found by the syntax of the release alone: a method of a class that starts copies (it says
+Methods are found by the syntax of the release alone: one of a class that starts copies (it says
 ``non_blocking=True``, submits work, or calls something named for a transfer) and then makes a wait
 that is a statement by itself, and whose name is a method's of other classes that do so too. Each
 edited tree is its own upstream, so that only siblings can tell. A wait that is deleted, put under a
@@ -42,7 +42,7 @@ Lines = tuple[int, int]
 
 @dataclass(frozen=True)
 class Method:
-    """A transfer that waits; lines are 1-based, ``waits`` are (first line, last line) of statements.
+    """A transfer that waits; lines are 1-based, ``waits`` first and last lines of statements.
 
     ``starts`` is the line of the first copy, ``siblings`` how many methods of its name in other
     classes do so too.
@@ -110,7 +110,9 @@ def _methods(node: ast.AST, path: str, prefix: str) -> Iterator[Method]:
             yield from _methods(child, path, prefix)
 
 
-def _method(function: ast.FunctionDef | ast.AsyncFunctionDef, path: str, prefix: str) -> Iterator[Method]:
+def _method(
+    function: ast.FunctionDef | ast.AsyncFunctionDef, path: str, prefix: str
+) -> Iterator[Method]:
     nodes = list(ast.walk(function))
     starts = [node.lineno for node in nodes if isinstance(node, ast.Call) and _starts(node)]
     if not starts:
@@ -119,7 +121,9 @@ def _method(function: ast.FunctionDef | ast.AsyncFunctionDef, path: str, prefix:
     waits = {
         (one.lineno, one.end_lineno or one.lineno)
         for one in statements
-        if one.lineno > min(starts) and isinstance(one.value, ast.Call) and _called(one.value) in WAITS
+        if one.lineno > min(starts)
+        and isinstance(one.value, ast.Call)
+        and _called(one.value) in WAITS
     }
     if waits:
         name = function.name
@@ -142,7 +146,9 @@ def _indent(line: str) -> str:
     return line[: len(line) - len(line.lstrip())]
 
 
-def _without(lines: list[str], method: Method, instead: Callable[[list[str]], list[str]]) -> list[str]:
+def _without(
+    lines: list[str], method: Method, instead: Callable[[list[str]], list[str]]
+) -> list[str]:
     """The lines with something else in the place of each wait."""
     made = list(lines)
     for first, last in reversed(method.waits):
@@ -205,7 +211,10 @@ def _helped(lines: list[str], method: Method, seed: int) -> list[str]:
 def _recorded(lines: list[str], method: Method, seed: int) -> list[str]:
     def event(own: list[str]) -> list[str]:
         indent = _indent(own[0])
-        return [f"{indent}self._done_{seed} = torch.cuda.Event()", f"{indent}self._done_{seed}.record()"]
+        return [
+            f"{indent}self._done_{seed} = torch.cuda.Event()",
+            f"{indent}self._done_{seed}.record()",
+        ]
 
     return _without(lines, method, event)
 
