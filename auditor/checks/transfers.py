@@ -34,24 +34,24 @@ class TransferNorm:
 
 
 def learn(views: Sequence[View]) -> TransferNorm:
-    """Reads nothing yet."""
+    """Picks the files of every side; of others than the fork only some will be read."""
     shortened = Shortened()
-    return TransferNorm(
-        tuple(
-            (
-                view,
-                Transfers(view.deployed, view.index.modules, view.read, view.vocabulary, shortened),
-            )
-            for view in views
+    found: list[tuple[View, Transfers]] = []
+    for view in views:
+        known = view.index.modules
+        transfers = Transfers(
+            view.deployed, known, view.read, view.scans, view.vocabulary, shortened
         )
-    )
+        transfers.pick()
+        found.append((view, transfers))
+    return TransferNorm(tuple(found))
 
 
 def judge(params: Mapping[str, Param], norm: TransferNorm, view: View) -> Iterator[Hit]:
     """The transfers that stand out among their siblings."""
-    fork = norm.sides[0][1]
-    # What the fork has in order is compared with no other side.
-    if view is norm.sides[0][0] or fork.gaps:
+    fork, transfers = norm.sides[0]
+    # Where the fork has nothing, no other side need be asked.
+    if view is fork or transfers.gaps:
         for gap in norm.of(view).gaps:
             yield _hit(gap)
 

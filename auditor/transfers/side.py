@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from auditor.source import facts as f
+from auditor.source.scans import Scans
 from auditor.streams.lookup import Place
 from auditor.streams.reading import Read, Shortened
 from auditor.transfers.methods import Methods
 from auditor.transfers.norm import Gap, Norm
-from auditor.transfers.picking import defining, named
+from auditor.transfers.picking import picked, waiting
 from auditor.vocabulary import Vocabulary
 
 _MOST_FILES = 12
@@ -27,6 +28,7 @@ class Transfers:
         sources: Mapping[str, bytes],
         known: Mapping[str, f.ModuleFacts],
         read: Read,
+        scans: Scans,
         vocabulary: Vocabulary,
         shortened: Shortened,
     ) -> None:
@@ -34,15 +36,25 @@ class Transfers:
         self.sources = sources
         self.known = known
         self.read = read
+        self.scans = scans
         self.vocabulary = vocabulary
         self.shortened = shortened
+
+    def pick(self) -> None:
+        """Look for the files that matter, and read none of them yet."""
+        _ = self._files
+
+    @cached_property
+    def _files(self) -> list[str]:
+        return waiting(self.sources, self.scans)
 
     @cached_property
     def norm(self) -> Norm:
         """What is counted, of the methods and of the helpers that they call."""
-        names = named(self.sources, self.vocabulary)
+        found = picked(self.sources, self._files, self.vocabulary)
+        names = frozenset(found)
         heads = {f"def {name}(".encode() for name in names}
-        wanted = {path: set(heads) for path in defining(self.sources, names)}
+        wanted = {path: heads for paths in found.values() for path in paths}
         methods = Methods(self._read(wanted), names, self.vocabulary)
         # What is called on self may be a base's, which stands in another of the files.
         more = {f"def {name}(".encode() for name in methods.missing()}
