@@ -42,7 +42,8 @@ def learn(views: Sequence[View]) -> TransferNorm:
         transfers = Transfers(
             view.deployed, known, view.read, view.scans, view.vocabulary, shortened
         )
-        transfers.pick()
+        if view.side == "fork":
+            transfers.pick()
         found.append((view, transfers))
     return TransferNorm(tuple(found))
 

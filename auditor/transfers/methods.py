@@ -87,11 +87,21 @@ class Methods:
         return TransferWalk(place.facts, self.vocabulary, ask, lambda *_: None)
 
     def missing(self) -> set[str]:
-        """What the methods call or are wrapped in, and what was not read."""
-        places = [place for name in self.names for place in self.lookup.places.get(name, ())]
-        named = {name for place in places for name in place.facts.mentions}
-        around = {_undotted(name) for place in places for name in place.facts.decorators}
-        return (named | around) - set(self.lookup.places)
+        """What the methods, and what they call, call or are wrapped in, and what was not read."""
+        reached = set(self.names)
+        named = set(self.names)
+        for _ in range(_DEEPEST + 1):
+            places = [place for name in named for place in self.lookup.places.get(name, ())]
+            called = {name for place in places for name in place.facts.mentions}
+            around = {_undotted(name) for place in places for name in place.facts.decorators}
+            named = (called | around) - reached
+            reached |= named
+        return reached - set(self.lookup.places)
+
+    def unread(self) -> set[str]:
+        """The bases of what leaves copies under way that were not read: helpers may be theirs."""
+        above = {base for one in self.found if not one.done for base in self.bases(one.place)}
+        return above - set(self._bases)
 
     def bases(self, place: Place) -> frozenset[str]:
         """The names of a method's class and of all that it is derived from, as far as read."""
@@ -169,7 +179,7 @@ class Methods:
     def _waits_around(self, decorator: str) -> bool:
         """Whether what a method is wrapped in waits for it."""
         plain = _undotted(decorator)
-        if says_it_ends(plain):
+        if says_it_ends(plain, self.vocabulary):
             return True
         inner = [
             stmt.function

@@ -51,6 +51,14 @@ class Norm:
             if gap is not None:
                 yield gap
 
+    @property
+    def doubtful(self) -> bool:
+        """Whether more reading may decide: something stands out, or would if it were a sibling."""
+        known = self.methods.found
+        waiting = [method.name for method in _waiting(known)]
+        left = any(not one.done and waiting.count(one.name) >= _FEWEST for one in known)
+        return left or any(True for _ in self.gaps())
+
     def rows(self) -> Iterator[tuple[str, list[Method], int]]:
         """For each name by which siblings wait, those that do, and how many could."""
         for name in sorted({method.name for method in self.methods.found}):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 
 from auditor.source import facts as f
 from auditor.source.scans import Scans
-from auditor.streams.lookup import Place
 from auditor.streams.reading import Read, Shortened
 from auditor.transfers.methods import Methods
 from auditor.transfers.norm import Gap, Norm
@@ -16,6 +15,8 @@ from auditor.vocabulary import Vocabulary
 
 _MOST_FILES = 12
 """Files that call a method; a name in more is not this method's alone."""
+_ROUNDS = 3
+"""Times that more is read where something is left open: helpers of helpers, bases of bases."""
 _UPWARDS = 2
 """Callers of callers."""
 
@@ -56,10 +57,17 @@ class Transfers:
         heads = {f"def {name}(".encode() for name in names}
         wanted = {path: heads for paths in found.values() for path in paths}
         methods = Methods(self._read(wanted), names, self.vocabulary)
-        # What is called on self may be a base's, which stands in another of the files.
-        more = {f"def {name}(".encode() for name in methods.missing()}
-        again = dict.fromkeys(wanted, heads | more)
-        return Norm(Methods(self._read(again), names, self.vocabulary))
+        for _ in range(_ROUNDS):
+            heads |= {f"def {name}(".encode() for name in methods.missing()}
+            classes = {f"class {name}{end}".encode() for name in methods.unread() for end in "(:"}
+            heads |= classes
+            # What is called on self may be a base's, which stands in another of the files.
+            wanted = dict.fromkeys([*wanted, *self._holding(classes)], heads)
+            methods = Methods(self._read(wanted), names, self.vocabulary)
+            norm = Norm(methods)
+            if not norm.doubtful:
+                break
+        return norm
 
     @cached_property
     def gaps(self) -> list[Gap]:
@@ -78,26 +86,24 @@ class Transfers:
         failed = {path: self.sources[path] for path in short if path not in read}
         return {**found, **read, **(self.read(failed) if failed else {})}
 
+    def _holding(self, words: Collection[bytes]) -> list[str]:
+        """The files with one of some words."""
+        sources = self.sources.items() if words else ()
+        return [path for path, data in sources if any(word in data for word in words)]
+
     def _left_to_callers(self, gap: Gap) -> bool:
         """Whether all that call a method wait after it."""
         return gap.early is None and self._awaited(gap.method.name, 0)
 
     def _awaited(self, name: str, depth: int) -> bool:
         call = f".{name}(".encode()
-        paths = [path for path, data in self.sources.items() if call in data]
+        paths = self._holding([call])
         if not paths or len(paths) > _MOST_FILES:
             return False
         found = Methods(self._read({path: [call] for path in paths}), frozenset(), self.vocabulary)
-        callers = [
-            place
-            for place in found.lookup.mentioning(name)
-            if place.facts.name != name and self._calls(place, name, found)
-        ]
-        return bool(callers) and all(
-            found.walk(caller, name).done
-            or (depth < _UPWARDS and self._awaited(caller.facts.name, depth + 1))
-            for caller in callers
+        users = [place for place in found.lookup.mentioning(name) if place.facts.name != name]
+        calling = [(place, walk) for place in users if (walk := found.walk(place, name)).starts]
+        return bool(calling) and all(
+            walk.done or (depth < _UPWARDS and self._awaited(place.facts.name, depth + 1))
+            for place, walk in calling
         )
-
-    def _calls(self, place: Place, name: str, methods: Methods) -> bool:
-        return bool(methods.walk(place, name).starts)

@@ -147,7 +147,7 @@ class TransferWalk(Walk):
         known = self._ask(call)
         if known is not None:
             return known
-        if says_it_ends(name):
+        if says_it_ends(name, self.vocabulary):
             return "ends"
         return "starts" if starts_by_name(call, self.vocabulary) else None
 

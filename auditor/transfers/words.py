@@ -19,6 +19,7 @@ _ENDS = frozenset({"drain", "finish", "finalize", "settle", "join"})
 _RECORDS = frozenset({"record", "record_event"})
 _FREES = frozenset({"free", "release", "recycle", "reclaim", "dealloc", "deallocate"})
 _ACKNOWLEDGES = frozenset({"ack", "acknowledge", "notify", "complete", "completed", "done"})
+_ACKNOWLEDGED = frozenset({"ack", "acks", "done", "finished", "completed"})
 _APPENDS = frozenset({"append", "appendleft", "put", "put_nowait", "add"})
 _FLAGS = frozenset({"event", "done", "ready", "finished", "completed", "flag"})
 _EXECUTORS = ("Executor", "ThreadPool", "TaskGroup")
@@ -83,8 +84,10 @@ def ends(call: f.Call, scope: Scope, vocabulary: Vocabulary) -> bool:
     return name in _RECORDS or {"record", "event"} <= set(words(name))
 
 
-def says_it_ends(name: str) -> bool:
+def says_it_ends(name: str, vocabulary: Vocabulary) -> bool:
     """Whether a call that cannot be looked into says by its name that it waits."""
+    if name in vocabulary.primitive_waits or name == "join":
+        return False
     return orders(name) or not _ENDS.isdisjoint(words(name))
 
 
@@ -97,7 +100,7 @@ def lets_go(call: f.Call, vocabulary: Vocabulary) -> bool:
     if name == "set":
         return not call.args and not _FLAGS.isdisjoint(words(held))
     if name in _APPENDS:
-        return not _ACKNOWLEDGES.isdisjoint(words(held))
+        return not _ACKNOWLEDGED.isdisjoint(words(held))
     verb, parts = vocabulary.verb(name), words(name)
     if verb in vocabulary.read_verbs or parts == ("done",):
         return False
