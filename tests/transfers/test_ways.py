@@ -1,4 +1,4 @@
-"""What one transfer does: what starts a copy, what ends it, and on which ways out it is under way."""
+"""What one transfer does: what starts a copy, what ends it, and where it is left under way."""
 
 from __future__ import annotations
 
