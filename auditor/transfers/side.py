@@ -96,11 +96,11 @@ class Transfers:
         return gap.early is None and self._awaited(gap.method.name, 0)
 
     def _awaited(self, name: str, depth: int) -> bool:
-        call = f".{name}(".encode()
-        paths = self._holding([call])
+        calls = [f".{name}(".encode(), *([f" {name}(".encode()] if depth else [])]
+        paths = self._holding(calls)
         if not paths or len(paths) > _MOST_FILES:
             return False
-        found = Methods(self._read({path: [call] for path in paths}), frozenset(), self.vocabulary)
+        found = Methods(self._read(dict.fromkeys(paths, calls)), frozenset(), self.vocabulary)
         users = [place for place in found.lookup.mentioning(name) if place.facts.name != name]
         calling = [(place, walk) for place in users if (walk := found.walk(place, name)).starts]
         return bool(calling) and all(

@@ -109,8 +109,18 @@ def test_who_calls_it_may_wait() -> None:
     assert told(text + waits) == {}
     assert told(text + waits + bare)
     assert told(text + waits + bare + above) == {}
+    assert told(text + waits + bare + above.replace("cache.drop", "drop")) == {}
     assert told(text, near=waits) == {}
     assert told(text + waits.replace("    torch", "    if slots:\n        torch"))
+
+
+def test_callers_are_followed_three_calls_upwards() -> None:
+    calls = "\n\ndef {}(pool, slots):\n    pool.{}(slots)\n"
+    chain = ["push_out", "drop", "clean", "sweep", "leave"]
+    for length, left in ((3, False), (4, True)):
+        pairs = list(zip(chain[1 : length + 1], chain, strict=False))
+        text = "".join(calls.format(*pair) for pair in pairs) + "    torch.cuda.synchronize()\n"
+        assert bool(told(HEAD + SIBLINGS + FLAT + text)) is left
 
 
 def test_a_name_that_many_files_call_is_nobodys_own() -> None:
