@@ -16,14 +16,13 @@ _FUTURES = frozenset({"result", "as_completed"})
 _BLOCKING = frozenset({"cpu", "query"})
 """A copy that blocks waits for all that was enqueued before it, and who polls waits too."""
 _ENDS = frozenset({"drain", "finish", "finalize", "settle", "join"})
-_RECORDS = frozenset({"record", "record_event"})
-_FREES = frozenset({"free", "release", "recycle", "reclaim", "dealloc", "deallocate"})
-_ACKNOWLEDGES = frozenset({"ack", "acknowledge", "notify", "complete", "completed", "done"})
+_FREES = frozenset({"free", "release", "recycle", "reclaim", "deallocate"})
+_ACKNOWLEDGES = frozenset({"ack", "acknowledge", "notify", "complete", "done"})
 _ACKNOWLEDGED = frozenset({"ack", "acks", "done", "finished", "completed"})
-_APPENDS = frozenset({"append", "appendleft", "put", "put_nowait", "add"})
+_APPENDS = frozenset({"append", "put", "put_nowait", "add"})
 _FLAGS = frozenset({"event", "done", "ready", "finished", "completed", "flag"})
 _EXECUTORS = ("Executor", "ThreadPool", "TaskGroup")
-_CHOICES = frozenset({"wait", "sync", "synchronous", "synchronize", "block", "blocking", "async"})
+_CHOICES = frozenset({"wait", "sync", "synchronize", "block", "blocking", "async"})
 _DEVICES = frozenset({"cuda", "npu", "gpu"})
 
 
@@ -81,7 +80,7 @@ def ends(call: f.Call, scope: Scope, vocabulary: Vocabulary) -> bool:
         return True
     if name == "join":
         return not call.args
-    return name in _RECORDS or {"record", "event"} <= set(words(name))
+    return name == "record" or {"record", "event"} <= set(words(name))
 
 
 def says_it_ends(name: str, vocabulary: Vocabulary) -> bool:
