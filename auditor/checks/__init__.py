@@ -36,7 +36,7 @@ CHECKS: dict[CheckName, Check] = {
     "stream-order": Check(
         streams.learn, streams.judge, streams.survey, streams.PARAMETERS, alone=True
     ),
-    "sibling-transfers": Check(
+    "unfinished-transfers": Check(
         transfers.learn, transfers.judge, transfers.survey, transfers.PARAMETERS, alone=True
     ),
 }

@@ -13,7 +13,7 @@ Judged = tuple[Rule, Hit]
 GATES: CheckName = "sibling-gates"
 WAITS: CheckName = "lost-waits"
 STREAMS: CheckName = "stream-order"
-TRANSFERS: CheckName = "sibling-transfers"
+TRANSFERS: CheckName = "unfinished-transfers"
 
 
 def distinct(hits: Sequence[Judged]) -> list[Judged]:
