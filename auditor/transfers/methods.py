@@ -8,7 +8,7 @@ from functools import cached_property
 
 from auditor.source import facts as f
 from auditor.streams.lookup import Lookup, Place
-from auditor.streams.words import called, last, startup
+from auditor.streams.words import called, last
 from auditor.transfers.walk import Effect, Start, TransferWalk, effect
 from auditor.transfers.words import says_it_ends
 from auditor.vocabulary import Vocabulary
@@ -66,8 +66,7 @@ class Methods:
     def found(self) -> list[Method]:
         """Those that start something; what is only handed on to others starts nothing."""
         places = [p for n in sorted(self.names) for p in self.lookup.places.get(n, ()) if p.owner]
-        known = [self._method(p) for p in places if not startup(p.facts.qualname, self.vocabulary)]
-        return [method for method in known if method is not None]
+        return [method for method in map(self._method, places) if method is not None]
 
     def _method(self, place: Place) -> Method | None:
         walk = self.walk(place)

@@ -15,7 +15,7 @@ from auditor.vocabulary import Vocabulary
 
 _MOST_FILES = 12
 """Files that call a method; a name in more is not this method's alone."""
-_ROUNDS = 3
+_ROUNDS = 2
 """Times that more is read where something is left open: helpers of helpers, bases of bases."""
 _UPWARDS = 2
 """Callers of callers."""

@@ -121,9 +121,11 @@ class TransferWalk(Walk):
     def _evaluate(self, stmt: f.Stmt, way: Way) -> Way:
         way = super()._evaluate(stmt, way)
         tops = f.expressions(stmt)
-        if any(isinstance(n, f.Group) and n.op == "await" for top in tops for n in f.walk(top)):
-            return way.hold(_ALL)
-        return way
+        if not any(isinstance(n, f.Group) and n.op == "await" for top in tops for n in f.walk(top)):
+            return way
+        if _DONE not in way.held and isinstance(stmt, (f.Assign, f.Do, f.Exit)):
+            self.waits.add(stmt.line)
+        return way.hold(_ALL)
 
     def _call(self, call: f.Call, way: Way) -> Way:
         effect = self._effect(call)

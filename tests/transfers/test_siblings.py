@@ -89,6 +89,41 @@ def test_the_other_ways_of_the_family_tell_where_one_of_its_own_name_waits() -> 
     assert told(ways(good, BACK, BACK, out=(GOOD, COPY, COPY))) == {}
 
 
+def test_one_other_way_is_no_norm_nor_are_some_where_none_of_the_name_waits() -> None:
+    good = f"{BACK}\n{WAIT}"
+    far = pool("Far", method(GOOD), method(good, "push_in"), bases="(Other)")
+    wide = pool("Wide", method(GOOD), method(good, "push_in"))
+    tall = pool("Tall", method(GOOD), method(BACK, "push_in"))
+    bare = pool("Flat", method(BACK, "push_in"))
+    assert told(HEAD + far + wide + bare) == {}
+    assert set(told(HEAD + far + wide + tall + bare)) == {"Tall.push_in", "Flat.push_in"}
+    none = "".join(pool(name, method(GOOD), method("pass", "push_in")) for name in ("Wide", "Tall"))
+    farther = far.replace("(Other)", "(Beyond)").replace("Far", "Farther")
+    assert told(HEAD + far + farther + none + bare) == {}
+
+
+def test_a_name_of_which_few_wait_is_not_read() -> None:
+    def names(more: int) -> set[str]:
+        bare = "".join(pool(f"Bare{n}", method("pass")) for n in range(more))
+        found = side({PATH: SIBLINGS + bare})
+        return set(found.norm.methods.names)
+
+    assert (names(8), names(9)) == ({"push_out"}, set())
+
+
+def test_who_is_done_without_a_line_that_waits_shows_nothing() -> None:
+    odd = f"try:\n    {COPY}\n    raise ValueError\nexcept ValueError:\n    return {WAIT}"
+    family = "".join(pool(name, method(odd.replace(WAIT, "1"))) for name in ("Odd", "Odder"))
+    far = "".join(pool(name, method(GOOD), bases=f"({name}Base)") for name in ("Far", "Farther"))
+    assert told(HEAD + far + family + FLAT) == {}
+
+
+def test_a_function_that_is_only_defined_starts_nothing() -> None:
+    flat = pool("Flat", method(f"def inner():\n    {COPY}\nself.later = inner"))
+    found = side({PATH: HEAD + SIBLINGS + flat}).norm.methods.found
+    assert {one.place.owner for one in found} == {"Wide", "Tall"}
+
+
 def test_a_copy_of_which_nothing_returns_early_is_less_sure() -> None:
     flat = pool("Flat", method("self.rows[slots] = self.staged[slots].to(self.device)"))
     [gap] = side({PATH: HEAD + SIBLINGS + flat}).gaps
@@ -157,6 +192,12 @@ def test_what_is_let_go_before_the_wait(frees: str) -> None:
     assert told(HEAD + SIBLINGS + early) == {}
 
 
+def test_siblings_that_let_go_early_themselves_make_no_norm() -> None:
+    bodies = {"Wide": f"{COPY}\n{WAIT}\n{FREES}", "Tall": f"{COPY}\n{FREES}\n{WAIT}"}
+    text = HEAD + "".join(pool(name, method(body)) for name, body in bodies.items())
+    assert told(text + pool("Flat", method(bodies["Tall"]))) == {}
+
+
 @pytest.mark.parametrize(
     "other",
     [
@@ -164,6 +205,8 @@ def test_what_is_let_go_before_the_wait(frees: str) -> None:
         "self.work.done()",
         "self.seen.append(slots)",
         "self.get_free(slots)",
+        "self.get_done(slots)",
+        "self.done.set(slots)",
         "self.names.set(slots)",
         "self.names.set()",
     ],

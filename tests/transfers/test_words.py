@@ -48,6 +48,12 @@ def test_rows_that_a_copy_made_which_blocks(blocking: str) -> None:
     assert (words.stores_rows(plain), words.stores_rows(moved)) == (True, False)
 
 
+def test_rows_of_what_is_nobodys_buffer_are_less_sure() -> None:
+    [stmt] = function("kept[0][slots] = staged[slots]").body
+    assert isinstance(stmt, f.Assign)
+    assert words.stores_rows(stmt) is False
+
+
 @pytest.mark.parametrize("name", ["result", "as_completed", "cpu", "query", "wait", "record"])
 def test_calls_that_end_a_copy(name: str) -> None:
     scope = Scope(function("pass"))
