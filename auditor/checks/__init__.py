@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from auditor.checks import gates, streams, waits
+from auditor.checks import gates, streams, transfers, waits
 from auditor.checks.view import View
 from auditor.model import Checked, Hit
 from auditor.rulebook import CheckName, Param, Parameters
@@ -35,5 +35,8 @@ CHECKS: dict[CheckName, Check] = {
     "lost-waits": Check(waits.learn, waits.judge, waits.survey, waits.PARAMETERS, alone=True),
     "stream-order": Check(
         streams.learn, streams.judge, streams.survey, streams.PARAMETERS, alone=True
+    ),
+    "unfinished-transfers": Check(
+        transfers.learn, transfers.judge, transfers.survey, transfers.PARAMETERS, alone=True
     ),
 }

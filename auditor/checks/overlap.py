@@ -13,6 +13,7 @@ Judged = tuple[Rule, Hit]
 GATES: CheckName = "sibling-gates"
 WAITS: CheckName = "lost-waits"
 STREAMS: CheckName = "stream-order"
+TRANSFERS: CheckName = "unfinished-transfers"
 
 
 def distinct(hits: Sequence[Judged]) -> list[Judged]:
@@ -28,17 +29,17 @@ def distinct(hits: Sequence[Judged]) -> list[Judged]:
         others = told.setdefault(hit.where.symbol, [])
         if not any(check != rule.check and _same(about, hit.about) for check, about in others):
             kept.add(number)
-        if rule.check in (GATES, WAITS, STREAMS):
+        if rule.check in (GATES, WAITS, STREAMS, TRANSFERS):
             others.append((rule.check, hit.about))
     return [judged for number, judged in enumerate(hits) if number in kept]
 
 
 def _rank(rule: Rule, hit: Hit) -> int:
     if rule.check == WAITS:
-        return 3 if rule.params.get("shape") == "later" else 1
+        return 4 if rule.params.get("shape") == "later" else 1
     if capped(hit.confidence, rule.confidence) == "low":
-        return 4
-    return {GATES: 0, STREAMS: 2}.get(rule.check, 0)
+        return 5
+    return {GATES: 0, TRANSFERS: 2, STREAMS: 3}.get(rule.check, 0)
 
 
 def _same(about: str, other: str) -> bool:

@@ -30,6 +30,13 @@ class Way:
         """With more streams that wait."""
         return self if keys <= self.held else Way(self.held | keys, self.told, self.later)
 
+    def without(self, key: str) -> Way:
+        """Where something does not hold any more, however the tests came out."""
+        if key not in self.held and not self.later:
+            return self
+        later = frozenset(pair for pair in self.later if pair[1] != key)
+        return Way(self.held - {key}, self.told, later)
+
     def given(self, tests: Told) -> Way:
         """Where tests came out so."""
         told = (*self.told, *tests)

@@ -1,0 +1,1 @@
+"""Transfers between the device, the host and storage, held against their siblings."""
