@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from auditor.claims import Claim, LostWait
+
 Severity = Literal["critical", "high", "medium", "low", "info"]
 Confidence = Literal["high", "medium", "low"]
 Category = Literal["sync", "serve", "concurrency", "drift", "advisory"]
@@ -82,38 +84,6 @@ class Rewrite(msgspec.Struct, frozen=True):
     new: str
     same: bool
     value: bool = False
-
-
-class Claim(msgspec.Struct, frozen=True, tag=True):
-    """What a hit says of the source in its place, for another parser to be held against.
-
-    ``kind``: an element of one of the buffers ``names`` is read there, ``raw`` with no method
-    between; one of the methods ``names`` is called there; the stream ``names`` is entered there; or
-    the ``function`` that begins there uses none of its parameters ``names``. ``here`` says that the
-    function takes the element itself, and not what it calls. ``gate`` is the access path of the
-    gate that no wait on the way there is for, a bare name for any that ends so; empty where that is
-    not said.
-    """
-
-    kind: Literal["read", "raw", "call", "function", "enter"]
-    names: tuple[str, ...]
-    gate: str = ""
-    here: bool = True
-
-
-class LostWait(msgspec.Struct, frozen=True, tag=True):
-    """What a hit says of two versions of a function; the first piece of its evidence is the wait.
-
-    ``name`` is that of the method or function which waits, ``with`` for a lock. Functions are given
-    by their first and last line: ``own`` is the fork's version, ``earlier`` the one that waits.
-    ``about`` is the line of the fork's that its wait stands behind now, 0 where it does not.
-    """
-
-    shape: Literal["lost", "weakened", "late", "elsewhere", "lock"]
-    name: str
-    own: tuple[int, int]
-    earlier: tuple[int, int]
-    about: int = 0
 
 
 class Disagreement(msgspec.Struct, frozen=True, order=True):

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import get_args
 
 from auditor.checks.view import Norm, View
+from auditor.claims import Claim
 from auditor.gates.gaps import Gap, Shape, Sibling, nearness
 from auditor.gates.norm import learn as learn_norm
 from auditor.gates.norm import wait_line
 from auditor.gates.readings import key_parameters, reads_elements
-from auditor.model import Checked, Claim, Evidence, Hit, Location, Symbol
+from auditor.model import Checked, Evidence, Hit, Location, Symbol
 from auditor.rulebook import Param, of_shapes
 
 PARAMETERS = of_shapes(get_args(Shape))

@@ -9,7 +9,8 @@ from typing import Literal, get_args
 import msgspec
 
 from auditor.checks.view import View
-from auditor.model import Checked, Claim, Confidence, Evidence, Hit, Location, Side, Symbol
+from auditor.claims import Claim
+from auditor.model import Checked, Confidence, Evidence, Hit, Location, Side, Symbol
 from auditor.rulebook import Param, of_shapes
 from auditor.streams.copies import Copy
 from auditor.streams.entries import Entry

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from auditor.checks.view import View
-from auditor.model import Checked, Confidence, Evidence, Hit, Location, LostWait, Side, Symbol
+from auditor.claims import LostWait
+from auditor.model import Checked, Confidence, Evidence, Hit, Location, Side, Symbol
 from auditor.rulebook import Param, of_shapes
 from auditor.waits.calls import Calls
 from auditor.waits.changed import Pieces

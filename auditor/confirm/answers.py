@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from auditor.model import Claim
+from auditor.claims import Claim
 
 Span = tuple[int, int, int, int]
 """Line and column of the first character, and of the one behind the last; 1-based."""

@@ -7,10 +7,10 @@ from typing import cast
 
 import libcst as cst
 
+from auditor.claims import Claim
 from auditor.confirm.answers import Answer, Question, Waits
 from auditor.confirm.calls import calls
 from auditor.confirm.concrete import Tree, first_of, inside, is_getattr, text_of
-from auditor.model import Claim
 
 Access = cst.Attribute | cst.Subscript | cst.Call
 

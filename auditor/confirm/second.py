@@ -9,21 +9,12 @@ from pathlib import Path
 import msgspec
 
 from auditor.checks.view import View
+from auditor.claims import Claim, LostWait
 from auditor.confirm.answers import Answer, Question, Span, Waits
 from auditor.confirm.kept import Answers
 from auditor.confirm.passages import Passage, Text, Unreadable
 from auditor.confirm.versions import contradicted
-from auditor.model import (
-    Claim,
-    Disagreement,
-    Evidence,
-    Hit,
-    Location,
-    LostWait,
-    Side,
-    Skipped,
-    Symbol,
-)
+from auditor.model import Disagreement, Evidence, Hit, Location, Side, Skipped, Symbol
 from auditor.rulebook import Rule
 from auditor.source.index import is_property
 from auditor.source.names import Function

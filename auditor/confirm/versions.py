@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from auditor.claims import LostWait
 from auditor.confirm.answers import Row
-from auditor.model import LostWait
 
 _LATER = ("Lambda", "FunctionDef")
 """Around what runs at another time, if at all."""

@@ -25,9 +25,10 @@ from tabulate import tabulate
 from auditor.checks import CHECKS
 from auditor.checks.sides import Sides, unmarked
 from auditor.checks.view import View
+from auditor.claims import Claim
 from auditor.confirm.second import SecondReading
 from auditor.gates.readings import Reading, reads_elements
-from auditor.model import Claim, Disagreement, Hit, Location, Skipped, Symbol
+from auditor.model import Disagreement, Hit, Location, Skipped, Symbol
 from auditor.repo.snapshot import open_fork, open_reference
 from auditor.rulebook import Rule
 from auditor.runs.rules import load

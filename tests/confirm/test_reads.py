@@ -6,10 +6,10 @@ import textwrap
 
 import pytest
 
+from auditor.claims import Claim
 from auditor.confirm.answers import Answer, Question, Waits
 from auditor.confirm.kept import Answers
 from auditor.confirm.passages import MOST_LINES, Text, Unreadable
-from auditor.model import Claim
 
 WAITS = Waits((("synchronize", "device"), ("wait", "keyed"), ("wait_until", "keyed")))
 GATE = "self.counter"

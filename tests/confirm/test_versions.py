@@ -10,12 +10,13 @@ import pytest
 from auditor.checks import CHECKS
 from auditor.checks.sides import Sides, unmarked
 from auditor.checks.view import View
+from auditor.claims import Claim, LostWait
 from auditor.confirm.answers import Question, Row, Waits
 from auditor.confirm.kept import Answers
 from auditor.confirm.passages import MOST_LINES, Text
 from auditor.confirm.second import SecondReading
 from auditor.confirm.versions import contradicted
-from auditor.model import Claim, Hit, LostWait
+from auditor.model import Hit
 from auditor.repo.snapshot import Snapshot
 from auditor.rulebook import Rule
 from auditor.runs.rules import load
