@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 _HEAD = re.compile(
@@ -13,6 +13,20 @@ _HEAD = re.compile(
 _GOES_ON = (b"elif", b"else", b"except", b"finally", b"case")
 _LEAVES = re.compile(rb"\s*(?:return|continue|break)\b")
 _NAME = re.compile(rb"\w+")
+_TOKENS = re.compile(
+    rb"""
+      \\\r?\n                                 # a statement that goes on
+    | \#[^\n]*
+    | (\"{3}|'{3})(?:[^\\]|\\.)*?\1           # texts
+    | \"(?:[^\"\\\n]|\\.)*\" | '(?:[^'\\\n]|\\.)*'
+    | [()\[\]{}] | \n
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+"""What decides where a statement ends."""
+
+_OPENING = frozenset((b"(", b"[", b"{"))
+_CLOSING = frozenset((b")", b"]", b"}"))
 _LONGEST = 2000  # bytes of a line whose targets are looked for
 _MOST = 200
 """Lines that may wait; each is held against all others."""
@@ -39,8 +53,8 @@ def untouched(before: bytes, after: bytes, telling: Telling) -> bool:
 
     What is told so is certain; of anything else nothing is known.
     """
-    old, new = list(_rows(before)), list(_rows(after))
-    if sum(telling(text) for _, text in old) > _MOST:
+    old, new = _rows(before), _rows(after)
+    if old is None or new is None or sum(telling(text) for _, text in old) > _MOST:
         return False
     places: dict[bytes, list[int]] = defaultdict(list)
     for number, (_, text) in enumerate(new):
@@ -75,24 +89,27 @@ def _same(old: Sequence[Row], number: int, new: Sequence[Row], place: int) -> bo
     return not _ways_out(new[:place]) - _ways_out(old[:number])
 
 
-def _rows(data: bytes) -> Iterator[Row]:
-    """The lines that say something, those of one statement in brackets as one."""
-    depth, margin = 0, 0
-    said: list[bytes] = []
-    for line in data.split(b"\n"):
-        text = line.strip()
-        if not text or text.startswith(b"#"):
-            continue
-        if depth <= 0:
-            margin, said = len(line) - len(line.lstrip()), [text]
-        else:
-            said.append(line)  # its margin too: a bracket within a text is none
-        depth += sum(map(text.count, (b"(", b"[", b"{"))) - sum(map(text.count, (b")", b"]", b"}")))
-        if depth <= 0:
-            yield margin, b"\n".join(said)
-            depth = 0
-    if depth > 0:
-        yield margin, b"\n".join(said)
+def _rows(data: bytes) -> list[Row] | None:
+    """The lines that say something, those of one statement as one; None where no end is found.
+
+    A bracket or a mark of a comment within a text is none.
+    """
+    rows: list[Row] = []
+    depth = start = 0
+    data += b"\n"
+    for token in _TOKENS.finditer(data):
+        mark = token.group()
+        if mark in _OPENING:
+            depth += 1
+        elif mark in _CLOSING:
+            depth -= 1
+        elif mark == b"\n" and depth == 0:
+            line = data[start : token.start()]
+            start = token.end()
+            text = line.strip()
+            if text and not text.startswith(b"#"):
+                rows.append((len(line) - len(line.lstrip()), text))
+    return rows if depth == 0 else None
 
 
 def _around(rows: Sequence[Row], number: int) -> list[bytes]:

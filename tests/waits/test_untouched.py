@@ -31,6 +31,12 @@ LINES = (
     "continue",
     "pass",
     "text = '('",
+    "text = ')'",
+    "text = '#' + str(rows)",
+    'text = """(\n  """',
+    "rows = self.other  # (",
+    "lane \\\n        .synchronize()",
+    "lane.synchronize(\n    )",
 )
 HEADS = (
     "if self.flag:",
@@ -93,7 +99,7 @@ def function(seed: int, edits: int) -> tuple[str, str] | None:
     return sides[0].replace("continue", "return"), sides[1].replace("continue", "return")
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=3000, deadline=None)
 @given(st.integers(0, 10**9), st.integers(1, 3))
 @example(3954830, 1)  # of two equal waits the first is the first still
 def test_what_is_untouched_lost_nothing(seed: int, edits: int) -> None:
@@ -138,6 +144,33 @@ def test_each_way_to_touch_a_wait(old: str, new: str, same: bool) -> None:
     after = BEFORE.replace(old, new)
     assert after != BEFORE
     assert untouched(BEFORE.encode(), after.encode(), tells) is same
+
+
+@pytest.mark.parametrize(
+    "line", ["text = '('", 'text = "{"', "rows = 1  # [", "text = '''\n('''", "text = '\\'('"]
+)
+def test_a_bracket_that_is_none_hides_no_line_behind_it(line: str) -> None:
+    lines = [
+        "def act(self, slots):",
+        "    lane.synchronize()",
+        f"    {line}",
+        "    self.put(slots)",
+        "",
+    ]
+    other = [lines[0], lines[3], lines[1], ""]
+    before, after = ("\n".join(rows).encode() for rows in (lines, other))
+    assert not untouched(before, after, tells)
+
+
+def test_a_statement_on_two_lines_is_one() -> None:
+    before = b"def act(self, slots):\n    lane \\\n    .synchronize()\n    self.put(slots)\n"
+    assert untouched(before, before.replace(b"self.put", b"self.puts"), tells)
+    assert not untouched(before, before.replace(b"lane", b"line"), tells)
+
+
+def test_of_text_without_an_end_nothing_is_known() -> None:
+    text = b"def act(self, slots):\n    lane.synchronize()\n    self.put(slots\n"
+    assert not untouched(text, text, tells)
 
 
 @pytest.mark.parametrize("head", ["if self.busy:", "elif self.busy:"])
