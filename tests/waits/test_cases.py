@@ -8,7 +8,7 @@ from auditor.runs.audit import audit_sources
 from auditor.runs.rules import load
 from auditor.waits.calls import Calls
 from auditor.waits.changed import Pieces
-from auditor.waits.comparison import Comparison
+from auditor.waits.comparison import Comparison, Missing
 
 PATH = "sglang/srt/mem_cache/page_store.py"
 HEAD = """\
@@ -195,8 +195,34 @@ def told(upstream: dict[str, str], fork: dict[str, str]) -> set[tuple[str, str]]
     return {(f.rule, f.hit.where.symbol.qualname.rpartition(".")[2]) for f in shown}
 
 
+def test_a_way_out_before_a_wait_is_told() -> None:
+    early = leaves("self.plain", DONE, "return self.pages[slots]")
+    assert told(store(DONE), store(early)) == {("wait-weakened", "done")}
+
+
+def test_what_is_done_with_a_gate_under_the_same_test_starts_no_load() -> None:
+    text = """
+def get_rows_of(self, layer):
+    self.counter.note(layer)
+    self.counter.wait_until(layer)
+    return self.layers[layer]
+"""
+    fork = under("self.strict", text, "self.counter.note(layer)", "self.counter.wait_until(layer)")
+    assert [one.shape for one in compared(text, fork)] == ["weakened"]
+
+
 def test_a_wait_whose_failure_is_swallowed_now_is_told() -> None:
     assert told(store(DONE), store(IN_TRY)) == {("wait-weakened", "done")}
+
+
+def compared(upstream: str, fork: str) -> list[Missing]:
+    """What the comparison of the two alone says."""
+    before, after = (
+        Pieces({p: t.encode() for p, t in store(text).items()}, {}, lambda _: {})
+        for text in (upstream, fork)
+    )
+    calls = Calls(load().vocabulary.primitive_waits)
+    return list(Comparison(before, after, calls).missing())
 
 
 @pytest.mark.parametrize("case", LOST)
@@ -237,6 +263,70 @@ def gather(self, slots):
     self.side.launch(slots)
     return self.pages[slots]
 """
+TWICE = """
+def act(self, slots):
+    self.copied.wait()
+    rows = self.pages[slots]
+    self.copied.wait()
+    self.release(slots)
+    return rows
+"""
+EITHER = """
+def act(self, slots):
+    if self.strict:
+        self.copied.wait()
+        rows = self.pages[slots]
+    else:
+        self.copied.wait()
+        rows = self.layers[slots]
+    self.release(slots)
+    return rows
+"""
+TO_SIDE = """
+def send(self, rows, slots):
+    self.side.wait_event(self.copied)
+    self.side.launch(rows)
+    self.release(slots)
+"""
+ON_SIDE = """
+def send(self, rows, slots):
+    self.side.wait_stream(self.main)
+    with torch.cuda.stream(self.side):
+        self.pages[slots].copy_(rows)
+    self.release(slots)
+"""
+STARTED = """
+def pull(self, many, slots):
+    started = self.start(slots)
+    for one in started:
+        one.wait()
+    self.release(slots)
+"""
+
+
+OF_SIDE = """
+def view(self, slots):
+    self.side.wait_stream(self.main)
+    with torch.cuda.stream(self.side):
+        return self.pages[slots]
+"""
+
+
+def leaves(test: str, text: str, *block: str) -> str:
+    """The text with a way out at its beginning."""
+    head, first, *rest = text.strip("\n").split("\n")
+    new = [f"    if {test}:", *(f"        {line}" for line in block)]
+    return "\n".join(["", head, *new, first, *rest, ""])
+
+
+def under(test: str, text: str, first: str, last: str) -> str:
+    """The text with some of its lines under a test."""
+    rows = text.split("\n")
+    begin, end = (next(n for n, row in enumerate(rows) if row.strip() == r) for r in (first, last))
+    inner = ["    " + row for row in rows[begin : end + 1]]
+    return "\n".join([*rows[:begin], f"    if {test}:", *inner, *rows[end + 1 :]])
+
+
 LOCKED = """
 def drop(self, slots):
     with self.page_lock:
@@ -321,6 +411,37 @@ KEPT = {
         FINISH.replace("chunk", "part"),
     ),
     "in the one branch that is left": (PULL, PULLED),
+    "in both branches, where it was made at two places": (TWICE, EITHER),
+    "by a wait behind it for more, where a test is new": (
+        TO_SIDE,
+        under("self.strict", TO_SIDE, *["self.side.wait_event(self.copied)"] * 2).replace(
+            "    self.side.launch", "    self.side.wait_stream(self.main)\n    self.side.launch"
+        ),
+    ),
+    "under a test with all that runs on the stream": (
+        ON_SIDE,
+        under("rows", ON_SIDE, "self.side.wait_stream(self.main)", "self.pages[slots].copy_(rows)"),
+    ),
+    "under a test with what was started": (
+        STARTED,
+        under("many", STARTED, "started = self.start(slots)", "one.wait()"),
+    ),
+    "under a test with all there was to do": (
+        DONE,
+        under("self.ready", DONE, "self.copied.synchronize()", "return self.pages[slots]"),
+    ),
+    "behind a way out that starts nothing on the stream": (
+        OF_SIDE,
+        leaves("self.plain", OF_SIDE, "return self.pages[slots]"),
+    ),
+    "behind a way out where there is nothing to wait for": (
+        DONE,
+        leaves("self.copied is None", DONE, "return self.pages[slots]"),
+    ),
+    "behind a way out that waits itself": (
+        DONE,
+        leaves("self.plain", DONE, "self.copied.synchronize()", "return self.pages[slots]"),
+    ),
     "within a lock that is not taken where there is nothing to do": (
         LOCKED,
         LOCKED.replace(
@@ -376,9 +497,7 @@ def test_a_wait_that_is_made_otherwise_is_not_told(case: str) -> None:
 
 @pytest.mark.parametrize("case", KEPT)
 def test_the_comparison_needs_no_second_reading_to_stay_silent(case: str) -> None:
-    upstream, fork = ({p: t.encode() for p, t in store(text).items()} for text in KEPT[case])
-    before, after = (Pieces(files, {}, lambda _: {}) for files in (upstream, fork))
-    assert list(Comparison(before, after, Calls(load().vocabulary.primitive_waits)).missing()) == []
+    assert compared(*KEPT[case]) == []
 
 
 def test_that_another_class_waits_more_often_in_a_common_name_explains_nothing() -> None:
