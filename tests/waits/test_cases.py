@@ -312,6 +312,38 @@ def view(self, slots):
 """
 
 
+PUTS = """
+def put(self, slots):
+    self.copied.wait()
+    self.release(slots)
+    rows = self.pages[slots]
+    self.release(slots)
+    return rows
+"""
+BRANCHES = """
+def put(self, slots):
+    if self.strict:
+        self.copied.wait()
+        self.release(slots)
+    else:
+        self.compact(slots, slots)
+"""
+TURNED = """
+def put(self, slots):
+    if not self.strict:
+        self.compact(slots, slots)
+    else:
+        self.copied.wait()
+        self.release(slots)
+"""
+EVENTS = """
+def put(self, slots):
+    self.copied.wait()
+    self.loaded.wait()
+    return self.pages[slots]
+"""
+
+
 def leaves(test: str, text: str, *block: str) -> str:
     """The text with a way out at its beginning."""
     head, first, *rest = text.strip("\n").split("\n")
@@ -441,6 +473,17 @@ KEPT = {
     "behind a way out that waits itself": (
         DONE,
         leaves("self.plain", DONE, "self.copied.synchronize()", "return self.pages[slots]"),
+    ),
+    "where it cannot be told which of two equal lines moved before it": (
+        PUTS,
+        without(PUTS, "self.copied.wait()").replace("    rows", "    self.copied.wait()\n    rows"),
+    ),
+    "in the branch that is the second now": (BRANCHES, TURNED),
+    "behind another wait that it came before": (
+        EVENTS,
+        without(EVENTS, "self.copied.wait()").replace(
+            "    return", "    self.copied.wait()\n    return"
+        ),
     ),
     "within a lock that is not taken where there is nothing to do": (
         LOCKED,
