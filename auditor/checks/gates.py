@@ -88,6 +88,8 @@ def _claim(gap: Gap) -> Claim:
         if gap.callers:
             return Claim("call", (gap.callers[0].qualname.rpartition(".")[2],))
         return Claim("read", gap.roots, here=gap.here)
+    if gap.vain:
+        return Claim("read", gap.roots, here=gap.here)
     if gap.shape == "removed":
         at_def = (gap.line, gap.column) == (gap.function.facts.line, gap.function.facts.column)
         return (
@@ -127,6 +129,10 @@ def _message(gap: Gap) -> str:
         "removed": f"{name} reads {buffers} without the wait on {gate} that the other side's "
         "version makes",
     }
+    if gap.vain and gap.detail == "index":
+        return f"{name} waits on {gate}, but for another index than the other side's version does"
+    if gap.vain:
+        return f"{name} puts None in the place of {gate} and reads {buffers} without a wait"
     if gap.shape == "optional" and gap.callers:
         return f"{name} calls {gap.callers[0].qualname} without the {gate} it would wait on"
     return messages[gap.shape]

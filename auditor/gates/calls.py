@@ -7,7 +7,14 @@ from collections.abc import Sequence
 import msgspec
 
 from auditor.gates.absence import Absence
-from auditor.gates.binding import bind, keys_of, paths_of, substitute
+from auditor.gates.binding import (
+    bind,
+    for_one_member,
+    is_number,
+    keys_of,
+    paths_of,
+    substitute,
+)
 from auditor.gates.events import EVERYTHING, State
 from auditor.gates.values import (
     ELEMENT,
@@ -346,6 +353,8 @@ class Calls(Absence):
                 keys = keys_of(wait.keys, binding) or NO_KEYS
                 self.waits[Wait(path, keys, wait.kind, expr.line, wait.origin)] = None
         for token, keys in summary.exit_held:
+            if for_one_member(keys, binding):
+                continue
             for path in paths_of(token, binding):
                 add_held(state.held, path, keys_of(keys, binding))
         state.may |= {q for p in summary.exit_may for q in paths_of(p, binding)}
@@ -367,6 +376,8 @@ class Calls(Absence):
         if self.words.may_take_index(name) and arguments and not _names_time(keywords) and keys:
             kind = "keyed"  # tracker.wait(layer): the index says for what
         if kind == "keyed":
+            if arguments and all(map(is_number, arguments)):
+                return  # for one member only, whichever is read
             for token in sorted(receiver.paths):
                 add_held(self.state.held, token, keys or None)
                 self.state.may |= {token}

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from auditor.gates.events import EVERYTHING
 from auditor.gates.gaps import Gap, Sibling
+from auditor.gates.indices import shifted
 from auditor.gates.readings import Readings, key_parameters, reads_elements
-from auditor.gates.values import ELEMENT, Path, Read, Wait
+from auditor.gates.values import ELEMENT, NO_KEYS, SELF, Path, Place, Read, Wait
 from auditor.model import Side
 from auditor.source import facts as f
 from auditor.source.names import Function
@@ -43,16 +44,21 @@ def removed_waits(
                 continue
             if before.facts.decorators != after.facts.decorators:
                 continue  # what a new decorator does is not followed
-            if not _says_less(before, after, telling):
+            # The index of a wait that a function makes itself is compared in ``waits``.
+            wrong = shifted(before, after, other.waiting_names)
+            if not wrong and not _says_less(before, after, telling):
                 continue
             lost = _lost(other, before, readings, after)
             lost = [w for w in lost if not _moved(w, after, readings, functions, other, theirs)]
-            if not lost or not _still_reads(readings, after, other, before):
+            if wrong:
+                lost = [w for w in other.summary(before, before.owner).waits if w.kind == "keyed"]
+            whole = _handed_whole(readings, after, other, before)
+            if not lost or not (whole or _still_reads(readings, after, other, before)):
                 continue
-            first = _first_read(readings, after)
+            first = _first_read(readings, after) or whole
             if first is not None and _on_its_gate(lost[0], first, other.is_gate(lost[0].token)):
                 explained.add((after.path, name))
-                yield _gap(lost[0], before, other_side, after, first)
+                yield _gap(lost[0], before, other_side, after, first, bool(wrong))
 
 
 def _may_wait(function: Function, telling: frozenset[str]) -> bool:
@@ -125,6 +131,36 @@ def _still_reads(readings: Readings, after: Function, other: Readings, before: F
     return not read_before or any(map(reads_elements, summary.reads))
 
 
+def _handed_whole(
+    readings: Readings, after: Function, other: Readings, before: Function
+) -> Read | None:
+    """A call that is handed a buffer whole, with what chose the element that was read before.
+
+    What a callee of unknown body takes of it is told by the version that took it itself.
+    """
+    reads = [r for r in other.summary(before, before.owner).reads if reads_elements(r)]
+    roots = {r.path[1]: r.keys for r in reads if r.path[0] == SELF[0]}
+    facts = after.facts
+    for stmt in f.statements(facts.body):
+        for call in (n for top in f.expressions(stmt) for n in f.walk(top)):
+            if not isinstance(call, f.Call):
+                continue
+            if readings.evaluator.stores(f.dotted(call.func)):
+                continue
+            given = (*call.args, *(value for _, value in call.keywords))
+            names = {n.id for a in given for n in f.walk(a) if isinstance(n, f.Name)}
+            for value in given:
+                if isinstance(value, f.Attr) and value.value == f.Name(SELF[0]):
+                    keys = roots.get(value.name, NO_KEYS) & names
+                    if keys:
+                        path = (SELF[0], value.name, ELEMENT)
+                        place = Place(after.path, facts.qualname, value.line, value.column)
+                        return Read(
+                            path, keys, (), frozenset(), "read", value.line, value.column, place
+                        )
+    return None
+
+
 def _name(wait: Wait) -> str:
     """The attribute or parameter waited on; empty for a passing object (the current stream)."""
     for step in reversed(wait.token):
@@ -173,7 +209,7 @@ def _first_read(readings: Readings, after: Function) -> Read | None:
     return min(reads, key=lambda r: (r.line, r.column), default=None)
 
 
-def _gap(wait: Wait, before: Function, side: Side, after: Function, first: Read) -> Gap:
+def _gap(wait: Wait, before: Function, side: Side, after: Function, first: Read, vain: bool) -> Gap:
     facts = after.facts
     gate = ".".join(wait.token)
     name = _name(wait)
@@ -197,6 +233,8 @@ def _gap(wait: Wait, before: Function, side: Side, after: Function, first: Read)
         f"{facts.qualname}.{name}",
         name,
         here=first is None or first.origin.qualname == facts.qualname,
+        detail="index" if vain else "",
+        vain=vain,
     )
 
 

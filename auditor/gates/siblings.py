@@ -213,6 +213,7 @@ class Judge:
             waits=self._own_waits(candidate, shape, first.read.line),
             disarmed=self.readings.disarming(context, first.root) if shape == "delegate" else None,
             here=first.read.origin.qualname == qualname,
+            vain=any(r.vain for r in chosen),
         )
 
     def _reach(
