@@ -110,6 +110,8 @@ def _message(gap: Gap) -> str:
     waiting = len({s.symbol for s in gap.siblings if s.side == "fork"})
     total = waiting + max(gap.unguarded, 1)
     belief = f"{waiting} of {total} readers of it wait first"
+    if waiting and not any(s.root in gap.roots for s in gap.siblings):
+        belief = f"{waiting} others of the class wait before they read its other buffers"
     if not waiting:
         others = sorted({s.side for s in gap.siblings})
         belief = f"the {' and the '.join(others)} side's readers wait first"

@@ -376,11 +376,12 @@ class Calls(Absence):
         if self.words.may_take_index(name) and arguments and not _names_time(keywords) and keys:
             kind = "keyed"  # tracker.wait(layer): the index says for what
         if kind == "keyed":
-            if arguments and all(map(is_number, arguments)):
-                return  # for one member only, whichever is read
+            # For a number it is waited for one member, whichever is read.
+            for_one = bool(arguments) and all(map(is_number, arguments))
             for token in sorted(receiver.paths):
-                add_held(self.state.held, token, keys or None)
-                self.state.may |= {token}
+                if not for_one:
+                    add_held(self.state.held, token, keys or None)
+                    self.state.may |= {token}
                 self.waits[Wait(token, keys, kind, expr.line, self.place(expr.line))] = None
             return
         if kind == "device" and not given and all(_is_module(p) for p in receiver.paths):

@@ -49,7 +49,7 @@ class _Indices:
             for stmt in f.statements(function.facts.body)
             if isinstance(stmt, f.Assign) and stmt.value is not None
             for target in stmt.targets
-            if isinstance(target, f.Name)
+            if isinstance(target, f.Name) and function.parameter(target.id) is None
         }
         for stmt in f.statements(function.facts.body):
             for top in f.expressions(stmt):

@@ -55,7 +55,7 @@ def removed_waits(
             whole = _handed_whole(readings, after, other, before)
             if not lost or not (whole or _still_reads(readings, after, other, before)):
                 continue
-            first = _first_read(readings, after) or whole
+            first = whole or _first_read(readings, after)
             if first is not None and _on_its_gate(lost[0], first, other.is_gate(lost[0].token)):
                 explained.add((after.path, name))
                 yield _gap(lost[0], before, other_side, after, first, bool(wrong))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
+from auditor.gates.brought import Brought
 from auditor.gates.callers import Callers, Candidate
 from auditor.gates.gaps import Gap, Shape, Sibling
+from auditor.gates.kept import kept_views
 from auditor.gates.norm import SiblingNorm, inner_name, is_gated_reader, sibling_of
 from auditor.gates.optional import Omissions
 from auditor.gates.outside import Bypasses, nearest_class
@@ -99,6 +101,11 @@ class Judge:
             places.append(Place(user.path, user.facts.qualname, user.line_of(line), column))
         return tuple(sorted(set(places), key=lambda p: (p.path, p.line, p.qualname)))
 
+    @cached_property
+    def brought(self) -> Brought:
+        """What the getters of old buffers say of new ones."""
+        return Brought(self.norm, self.side, self.readings, self.usage, self.candidates)
+
     # -- methods of the families -----------------------------------------------------------------
 
     def _own(self) -> Iterator[Gap]:
@@ -132,8 +139,21 @@ class Judge:
             reads_elements(reading.read)
             and self._by_the_index(reading)
             and not self.readings.duty(reading.function.facts.name)
-            and not self.readings.no_buffer(reading.context, reading.read.path)
+            and (
+                not self.readings.no_buffer(reading.context, reading.read.path)
+                or reading.root in self._kept(reading.context)
+            )
         )
+
+    def _kept(self, context: ClassKey) -> Mapping[str, frozenset[str]]:
+        known = self._kept_in.get(context)
+        if known is None:
+            known = self._kept_in[context] = kept_views(self.readings, context)
+        return known
+
+    @cached_property
+    def _kept_in(self) -> dict[ClassKey, Mapping[str, frozenset[str]]]:
+        return {}
 
     def _by_the_index(self, reading: Reading) -> bool:
         """Whether the element is chosen by what a gate of the family is waited on for.
@@ -173,19 +193,26 @@ class Judge:
                     found[sibling] = None
         return tuple(found)
 
+    def _readers(self, context: ClassKey, root: str, but: str) -> tuple[Sibling, ...]:
+        """Siblings, those of what an attribute keeps elements of where it has none itself."""
+        found = self.siblings(context, root, but)
+        kept = () if found else sorted(self._kept(context).get(root, ()))
+        return found or tuple(s for name in kept for s in self.siblings(context, name, but))
+
     def _judge(self, candidate: Candidate) -> Gap | None:
         function, context = candidate.function, candidate.context
         qualname = function.facts.qualname
         by_root: dict[str, tuple[Sibling, ...]] = {}
         for reading in candidate.readings:
-            siblings = self.siblings(context, reading.root, qualname)
+            siblings = self._readers(context, reading.root, qualname)
             own = reading.partial or reading.late
             if siblings or own:
                 by_root[reading.root] = siblings
         weak = ""
         if not by_root:
-            peers = self._peers(candidate)
-            weak = "peers" if peers else "role"
+            brought = self.brought.siblings(candidate)
+            peers = brought or self._peers(candidate)
+            weak = "brought" if brought else "peers" if peers else "role"
             peers = peers or self._role(candidate)
             if not peers:
                 return None
@@ -193,7 +220,7 @@ class Judge:
         if self.callers.answered_for(candidate):
             return None
         chosen = [r for r in candidate.readings if r.root in by_root]
-        first = min(chosen, key=lambda r: (r.read.line, r.read.column))
+        first = min(chosen, key=_in_order)
         siblings = tuple(dict.fromkeys(s for found in by_root.values() for s in found))
         unguarded = self._unguarded(context, first.root)
         shape = self._shape(candidate, chosen, siblings)
@@ -362,6 +389,8 @@ class Judge:
     def _confidence(
         self, chosen: Sequence[Reading], siblings: Sequence[Sibling], unguarded: int, weak: str
     ) -> Confidence:
+        if weak == "brought":
+            return "medium"
         if weak:
             return "medium" if weak == "peers" and self.usage.transferred(chosen) else "low"
         sure = any(r.partial or r.late for r in chosen)
@@ -378,7 +407,8 @@ class Judge:
         make up for. Where it waits before others only, it does not ask for it here. Where it never
         waits, only siblings that read the same inner buffer speak for sure.
         """
-        if not all(r.delegated for r in chosen):
+        kept = self._kept(chosen[0].context)
+        if not all(r.delegated and r.root not in kept for r in chosen):
             return believed
         verdicts = [self._inner_verdict(r) for r in chosen]
         if "gated" in verdicts:
@@ -430,6 +460,12 @@ class Judge:
         if not taken:
             return f"{first.read.origin.qualname}.{first.root}"
         return f"{nearest_class(self.index, function.path, taken)[1]}.{first.root}"
+
+
+def _in_order(reading: Reading) -> tuple[int, int, int, int]:
+    """Of what one call reads, what its callee takes first: names say nothing of the order."""
+    read = reading.read
+    return read.line, read.column, read.origin.line, read.origin.column
 
 
 def _same_method(sibling: Sibling, candidate: Candidate, side: Side) -> bool:
