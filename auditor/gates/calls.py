@@ -16,6 +16,7 @@ from auditor.gates.binding import (
     substitute,
 )
 from auditor.gates.events import EVERYTHING, State
+from auditor.gates.kernels import stored_to
 from auditor.gates.values import (
     ELEMENT,
     LOOP,
@@ -306,7 +307,7 @@ class Calls(Absence):
         if (
             summary is None
             or _is_abstract(function.facts)
-            or (self.evaluator.stores(function.facts.name) and not _only_waits(summary))
+            or (self.evaluator.stores(function.facts.name) and not summary.only_waits)
         ):
             return self.opaque(function.facts.name, receiver, arguments, keywords, place)
         return self.apply(summary, function, receiver, arguments, keywords, place)
@@ -444,10 +445,14 @@ class Calls(Absence):
             keeps = method and len(words(name.rpartition(".")[2])) == 1
             stored = "store" if stores and not keeps else "read"
             handed = (expr.line, expr.column) if expr is self.alone else None
-            for value in arguments:
-                self.sink(value, stored, expr.line, handed)
+            launched = isinstance(expr.func, f.Sub) and name  # kernel[grid](…)
+            known = self.asked.function_in(self.function, name) if launched else None
+            targets = stored_to(known.facts, self.evaluator.stores) if known else ()
+            for number, value in enumerate(arguments):
+                self.sink(value, "store" if number in targets else stored, expr.line, handed)
             for keyword, value in keywords:
                 destination = set(words(keyword)) & self.words.destination_words
+                destination |= {keyword} & {*targets}
                 self.sink(value, "store" if destination else stored, expr.line, handed)
         if metadata:
             return Value(deps=deps | receiver.keys)
@@ -488,7 +493,3 @@ def _is_abstract(facts: f.FunctionFacts) -> bool:
 
 _TAKING = ("get", "pop", "values", "setdefault")
 """Methods of a mapping that hand out what it holds."""
-
-
-def _only_waits(summary: Summary) -> bool:
-    return bool(summary.exit_held) and not summary.reads

@@ -38,32 +38,54 @@ def _puts(readings: Readings, method: Function) -> dict[str, set[str]]:
                     given.setdefault(part.id, []).append(stmt.value)
     found: dict[str, set[str]] = {}
     for holder, value in stores:
-        taken = set(_taken(readings, value, given, frozenset())) - {holder}
+        taken = set(_taken(readings, method.owner, value, given, frozenset())) - {holder}
         if taken:
             found.setdefault(holder, set()).update(taken)
     return found
 
 
 def _taken(
-    readings: Readings, expr: f.Expr, given: Mapping[str, list[f.Expr]], seen: frozenset[str]
+    readings: Readings,
+    owner: ClassKey | None,
+    expr: f.Expr,
+    given: Mapping[str, list[f.Expr]],
+    seen: frozenset[str],
 ) -> Iterator[str]:
     """The attributes whose element an expression is, or a view of it."""
     match expr:
         case f.Name(id=name) if name not in seen:
             for value in given.get(name, ()):
-                yield from _taken(readings, value, given, seen | {name})
+                yield from _taken(readings, owner, value, given, seen | {name})
         case f.Choice():
-            yield from _taken(readings, expr.body, given, seen)
-            yield from _taken(readings, expr.orelse, given, seen)
+            yield from _taken(readings, owner, expr.body, given, seen)
+            yield from _taken(readings, owner, expr.orelse, given, seen)
         case f.Sub():
             yield from [_own(expr.value)] if _own(expr.value) else ()
-            yield from _taken(readings, expr.value, given, seen)
+            yield from _taken(readings, owner, expr.value, given, seen)
         case f.Call(func=f.Attr(value=inner, name=name)):
             if name in readings.words.view_methods:
-                yield from _taken(readings, inner, given, seen)
-            elif name in readings.evaluator.votes:
-                yield from [_own(inner)] if _own(inner) else ()
-                yield from _taken(readings, inner, given, seen)
+                yield from _taken(readings, owner, inner, given, seen)
+            else:
+                for holder in _held(inner, given, seen):
+                    # An object that holds buffers hands out an element; of a tensor it is a copy.
+                    types = readings.index.attribute_types(owner, holder) if owner else ()
+                    if types or name in readings.evaluator.votes:
+                        yield holder
+
+
+def _held(expr: f.Expr, given: Mapping[str, list[f.Expr]], seen: frozenset[str]) -> Iterator[str]:
+    """The attributes that hold an object which is asked for an element."""
+    match expr:
+        case f.Name(id=name) if name not in seen:
+            for value in given.get(name, ()):
+                yield from _held(value, given, seen | {name})
+        case f.Choice():
+            yield from _held(expr.body, given, seen)
+            yield from _held(expr.orelse, given, seen)
+        case f.Sub():
+            yield from _held(expr.value, given, seen)
+        case f.Attr():
+            yield from [_own(expr)] if _own(expr) else ()
 
 
 def _own(expr: f.Expr) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from auditor.gates.events import EVERYTHING
 from auditor.gates.gaps import Gap, Sibling
 from auditor.gates.indices import shifted
+from auditor.gates.kept import kept_views
 from auditor.gates.readings import Readings, key_parameters, reads_elements
 from auditor.gates.values import ELEMENT, NO_KEYS, SELF, Path, Place, Read, Wait
 from auditor.model import Side
@@ -46,13 +47,14 @@ def removed_waits(
                 continue  # what a new decorator does is not followed
             # The index of a wait that a function makes itself is compared in ``waits``.
             wrong = shifted(before, after, other.waiting_names)
-            if not wrong and not _says_less(before, after, telling):
+            if not (wrong or _says_less(before, after, telling) or _returns_more(before, after)):
                 continue
             lost = _lost(other, before, readings, after)
             lost = [w for w in lost if not _moved(w, after, readings, functions, other, theirs)]
-            if wrong:
+            early = None if lost else _handed_out_early(readings, after, other, before)
+            if wrong or early:
                 lost = [w for w in other.summary(before, before.owner).waits if w.kind == "keyed"]
-            whole = _handed_whole(readings, after, other, before)
+            whole = early or _handed_whole(readings, after, other, before)
             if not lost or not (whole or _still_reads(readings, after, other, before)):
                 continue
             first = whole or _first_read(readings, after)
@@ -73,10 +75,24 @@ def _says_less(before: Function, after: Function, telling: frozenset[str]) -> bo
     return any(count > own[1][call] for call, count in own[0].items())
 
 
+def _returns_more(before: Function, after: Function) -> bool:
+    """Whether a text has a way out that it did not have: worth asking what is returned there."""
+    return _ways_out(after) > _ways_out(before)
+
+
+def _ways_out(function: Function) -> int:
+    return sum(
+        isinstance(stmt, f.Exit) and stmt.kind == "return"
+        for stmt in f.statements(function.facts.body)
+    )
+
+
 def _calls_of(function: Function, telling: frozenset[str]) -> Counter[tuple[str, str]]:
     """(receiver's last name, method) of the calls with a telling name."""
     found: Counter[tuple[str, str]] = Counter()
     for stmt in f.statements(function.facts.body):
+        if isinstance(stmt, f.Assign) and isinstance(stmt.value, f.Lambda):
+            continue  # put away, and not called here
         for top in f.expressions(stmt):
             for node in f.walk(top):
                 if isinstance(node, f.Call) and isinstance(node.func, f.Attr):
@@ -129,6 +145,24 @@ def _still_reads(readings: Readings, after: Function, other: Readings, before: F
         return False
     read_before = any(map(reads_elements, other.summary(before, before.owner).reads))
     return not read_before or any(map(reads_elements, summary.reads))
+
+
+def _handed_out_early(
+    readings: Readings, after: Function, other: Readings, before: Function
+) -> Read | None:
+    """A view that was kept, and is returned before the wait that every earlier way out made."""
+    now = readings.summary(after, after.owner)
+    gates = {t for t, _ in other.summary(before, before.owner).exit_held if other.is_gate(t)}
+    if after.owner is None or not gates or gates & dict(now.exit_held).keys():
+        return None
+    kept = kept_views(readings, after.owner)
+    early = [
+        r
+        for r in now.reads
+        if r.use == "return" and len(r.path) > 1 and r.path[1] in kept and reads_elements(r)
+        if r.path[0] == SELF[0] and readings.gate_held(r, after.owner) is None
+    ]
+    return min(early, key=lambda r: (r.line, r.column), default=None)
 
 
 def _handed_whole(

@@ -47,18 +47,21 @@ class Judge:
     def gaps(self) -> list[Gap]:
         """Every gap of the side, one a method, ordered by place."""
         found: dict[tuple[str, str], Gap] = {}
-        bypasses = Bypasses(self.norm, self.side, self.readings, self.usage)
         groups = (
             self._own(),
             self._omitters(),
-            bypasses.inner_methods(),
-            bypasses.raw_reads(),
+            self._bypasses.inner_methods(),
+            self._bypasses.raw_reads(),
         )
         for gap in (gap for group in groups for gap in group):
             key = (gap.function.path, gap.function.facts.qualname)
             if key not in found:
                 found[key] = gap
         return sorted(found.values(), key=lambda g: (g.function.path, g.line))
+
+    @cached_property
+    def _bypasses(self) -> Bypasses:
+        return Bypasses(self.norm, self.side, self.readings, self.usage)
 
     @cached_property
     def usage(self) -> Usage:
@@ -224,6 +227,10 @@ class Judge:
         siblings = tuple(dict.fromkeys(s for found in by_root.values() for s in found))
         unguarded = self._unguarded(context, first.root)
         shape = self._shape(candidate, chosen, siblings)
+        believed = self._confidence(chosen, siblings, unguarded, weak)
+        reads = [r.read for r in chosen]
+        # Of what a kernel of unknown body is handed with the place to store at nobody knows.
+        target = all(r.handed and self._bypasses.targets.may_be(function, r) for r in reads)
         return Gap(
             shape,
             function,
@@ -233,7 +240,7 @@ class Judge:
             first.read.column,
             siblings,
             unguarded,
-            self._tempered(chosen, self._confidence(chosen, siblings, unguarded, weak)),
+            "low" if target else self._tempered(chosen, believed),
             *self._reach(shape, chosen, siblings),
             self._cause(function, first, chosen),
             siblings[0].gate if siblings else first.gate or _any_gate(chosen),
