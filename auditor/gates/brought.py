@@ -51,14 +51,14 @@ class Brought:
                     sibling = sibling_of(self.side, self.readings, reading)
                     gated.setdefault(method.facts.name, sibling)
         guarded = {s.root for s in gated.values()}
-        if len(gated) < _FEWEST or self._open_too(context, roots):
+        if len(gated) < _FEWEST or self._open_too(context, roots | guarded):
             return ()
         if not any(self._made_alike(context, new, old) for new in roots for old in guarded):
             return ()
         return tuple(gated[name] for name in sorted(gated))
 
     def _open_too(self, context: ClassKey, roots: set[str]) -> bool:
-        """Whether the class reads another buffer that loads move without a wait."""
+        """Whether the class has a buffer that loads move and that none of its getters waits for."""
         names = {m.facts.name for m in self.readings.in_force(context)}
         return any(
             reading.root not in roots and self.usage.transferred([reading])
@@ -97,6 +97,8 @@ def _makings(value: f.Expr) -> Iterator[tuple[object, ...]]:
         return
     match value:
         case f.Call(args=(shape, *_)) if f.dotted(value.func):
+            if isinstance(shape, f.Call):
+                yield (f.dotted(value.func), _text(shape))
             named = isinstance(shape, f.Group) and shape.op in ("tuple", "list")
             parts = shape.parts if named and isinstance(shape, f.Group) else value.args
             if len(parts) > sizes:

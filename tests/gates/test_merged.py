@@ -176,6 +176,23 @@ SAME = [
 ]
 
 
+UNPACKED = """\
+        self._settle(layer_id)
+        number, _ = self.places[layer_id]
+        return self.keys[number]
+"""
+
+
+def test_an_index_may_be_looked_up_before_the_wait() -> None:
+    wait, lookup, read = UNPACKED.splitlines(keepends=True)
+    upstream = POOL.replace(KEYS, UNPACKED)
+    assert at(POOL.replace(KEYS, lookup + wait + read), upstream) == []
+    taken = "        rows = self.keys[self.places[layer_id]].clone()\n"
+    used = upstream.replace(lookup + read, taken + "        return rows\n")
+    late = used.replace(wait + taken, taken + wait)
+    assert at(late, used) == [("get_keys", "regressed")]
+
+
 @pytest.mark.parametrize("fork", SAME)
 def test_what_waits_as_before_is_silent(fork: str) -> None:
     assert at(fork) == []
@@ -212,6 +229,19 @@ def test_a_new_buffer_is_waited_for_as_all_others_are() -> None:
     assert finding.hit.where.symbol.qualname == "Pool.get_new"
     assert (finding.origin, finding.hit.confidence) == ("introduced", "medium")
     assert "3 others of the class wait before they read its other buffers" in finding.hit.message
+
+
+def test_shapes_that_are_worked_out_are_compared_by_how() -> None:
+    shaped = "[torch.zeros(self.shape_of({})) for _ in range(count)]"
+    pool = POOL.replace("torch.zeros((self.size, 4))", "torch.zeros(self.shape_of(size))")
+    assert at(with_new(shaped.format("size"), pool), pool) == [("get_new", "introduced")]
+    assert at(with_new(shaped.format("count"), pool), pool) == []
+
+
+def test_members_of_one_record_are_alike() -> None:
+    pool = POOL.replace("[torch.zeros((self.size, 4)) for _ in range(count)]", "size['rows']")
+    assert at(with_new("size['new']", pool), pool) == [("get_new", "introduced")]
+    assert at(with_new("count['new']", pool), pool) == []
 
 
 @pytest.mark.parametrize(
