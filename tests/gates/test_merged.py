@@ -212,6 +212,49 @@ def test_a_kept_view_of_an_inner_object_is_one_too() -> None:
     assert at(fork) == [("get_inner", "regressed")]
 
 
+ENTRIES = """
+
+class Entry:
+    number: int
+    pool: Inner
+
+
+class Routed(Pool):
+    def __init__(self, size, count):
+        super().__init__(size, count)
+        self.entries = [Entry(0, Inner(count)) for _ in range(count)]
+
+    def get_routed(self, layer_id):
+        self._settle(layer_id)
+        number, inner = self.entries[layer_id]
+        return inner.row_of(number)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "lost"),
+    [
+        ("self._settle(layer_id)", "self.later = lambda: self._settle(layer_id)"),
+        ("return inner.row_of(number)", "self.kept[layer_id] = inner.row_of(number)"),
+    ],
+)
+def test_a_pool_out_of_an_entry_is_told_by_the_other_side_alone(line: str, lost: str) -> None:
+    upstream = POOL + ENTRIES
+    fork = POOL + ENTRIES.replace(line, lost)
+    if "kept" in lost:
+        wait = "        self._settle(layer_id)\n"
+        early = "        if layer_id in self.kept:\n            return self.kept[layer_id]\n"
+        fork = POOL + ENTRIES.replace(line, f"{lost}\n        return self.kept[layer_id]").replace(
+            wait, early + wait
+        )
+    assert at(fork, upstream) == [("get_routed", "regressed")]
+
+
+def test_a_wait_for_what_another_name_says_is_not_the_layer_before() -> None:
+    fork = POOL.replace(KEYS, KEYS.replace("_settle(layer_id)", "_settle(self.settled[1])"))
+    assert "for another index" not in "".join(f.hit.message for f in told(fork))
+
+
 def test_messages_say_what_became_of_the_wait() -> None:
     [shifted] = told(LOST[1].values[0])  # type: ignore[arg-type]
     assert "for another index" in shifted.hit.message
