@@ -37,7 +37,13 @@ def gather(rows, fresh, places, stride):
 @triton.jit
 def through_a_record(rows, fresh, places, stride):
     both, other = rows + 1, fresh
+    tl.store(rows, 0)
     tl.store(both, tl.load(other))
+
+
+@triton.jit
+def refused(rows, fresh, places, stride):
+    raise NotImplementedError
 
 
 class Pool:
@@ -83,6 +89,7 @@ def confidences(call: str) -> list[str]:
         ("spread[(4,)](rows=self.rows[layer_id], fresh=fresh, places=places, stride=8)", []),
         ("spread_more[(4,)](self.rows[layer_id], fresh, places, 8)", ["medium"]),
         ("gather[(4,)](self.rows[layer_id], fresh, places, 8)", ["medium"]),
+        ("refused[(4,)](self.rows[layer_id], fresh, places, 8)", ["medium"]),
         ("through_a_record[(4,)](self.rows[layer_id], fresh, places, 8)", ["medium"]),
     ],
 )

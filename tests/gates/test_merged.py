@@ -102,6 +102,15 @@ LOST = [
         id="the gate taken away before",
     ),
     pytest.param(
+        with_keys(
+            "self.counter = None",
+            "if self.counter is not None:",
+            "    self.counter.wait_until(layer_id - self.start)",
+            "return self.keys[layer_id - self.start]",
+        ),
+        id="the gate taken away before its own test",
+    ),
+    pytest.param(
         with_keys("return Pool._take(self.keys, layer_id - self.start)"),
         id="handed whole to a static method",
     ),
@@ -198,6 +207,15 @@ def test_what_waits_as_before_is_silent(fork: str) -> None:
     assert at(fork) == []
 
 
+def test_a_kept_view_is_told_by_the_readers_of_what_is_kept() -> None:
+    """No other side is asked."""
+    again = POOL[POOL.index("    def get_keys") : POOL.index("    def get_values")]
+    kept = next(p.values[0] for p in LOST if p.id == "a kept view handed out before")
+    assert isinstance(kept, str)
+    fork = kept.replace(METHODS, again.replace("get_keys", "get_rows"))
+    assert at(fork, fork) == [("get_keys", "inherited")]
+
+
 def test_a_kept_view_of_an_inner_object_is_one_too() -> None:
     read = "        return self.inner.row_of(layer_id - self.start)\n"
     wait = "        self._settle(layer_id)\n" + read
@@ -289,7 +307,12 @@ def test_members_of_one_record_are_alike() -> None:
 
 @pytest.mark.parametrize(
     "field",
-    ["[1.0] * count", "[torch.ones(1) for _ in range(count)]", "[torch.ones((4, 1))] * count"],
+    [
+        "[1.0] * count",
+        "[torch.ones(1) for _ in range(count)]",
+        "[torch.ones((4, 1))] * count",
+        "torch.zeros(self.size)",
+    ],
 )
 def test_what_is_made_as_no_buffer_is_may_be_a_constant(field: str) -> None:
     assert at(with_new(field)) == []
@@ -299,6 +322,32 @@ def test_a_buffer_that_upstream_has_is_its_own_matter() -> None:
     upstream = POOL.replace(FIELDS, f"        self.new = {LIKE}\n")
     assert at(with_new(LIKE), upstream) == []
     assert at(with_new(LIKE), with_new(LIKE)) == []
+
+
+def test_a_number_a_row_is_a_buffer() -> None:
+    field = "[torch.zeros(self.size) for _ in range(count)]"
+    assert at(with_new(field)) == [("get_new", "introduced")]
+
+
+def test_a_reader_that_its_callers_wait_for_does_not_spoil_the_habit() -> None:
+    raw = """\
+    def get_raw(self, layer_id):
+        return self.keys[layer_id - self.start]
+
+    def get_sum(self, layer_id):
+        self._settle(layer_id)
+        return self.get_raw(layer_id).sum()
+
+"""
+    host = """
+
+class Host:
+    def load_to_device_per_layer(self, pool, layer_id, rows):
+        pool.keys[layer_id][rows] = self.rows[layer_id]
+"""
+    upstream = POOL.replace(METHODS, raw + METHODS) + host
+    assert at(upstream, upstream) == []
+    assert at(with_new(LIKE, upstream), upstream) == [("get_new", "introduced")]
 
 
 def test_one_getter_is_no_habit() -> None:
@@ -330,3 +379,16 @@ def test_a_store_that_is_handed_a_buffer_is_no_read_of_it() -> None:
     assert "gate-removed" in {
         f.rule for f in told(fork.replace("store_rows(self", "copy_rows(self"))
     }
+
+
+def test_a_cause_is_named_by_what_is_taken_first() -> None:
+    helper = """\
+    def _both(self, layer_id):
+        first = self.values[layer_id - self.start]
+        return self.keys[layer_id - self.start], first
+
+    def get_both(self, layer_id):
+        return torch.cat(self._both(layer_id))
+"""
+    fork = POOL.replace(METHODS, helper)
+    assert {f.hit.cause for f in told(fork)} == {"Pool.values"}
