@@ -101,8 +101,7 @@ def _makings(value: f.Expr) -> Iterator[tuple[object, ...]]:
                 yield (f.dotted(value.func), _text(shape))
             named = isinstance(shape, f.Group) and shape.op in ("tuple", "list")
             parts = shape.parts if named and isinstance(shape, f.Group) else value.args
-            if len(parts) >= sizes:
-                yield (f.dotted(value.func), sizes, *map(_text, parts[:sizes]))
+            yield (f.dotted(value.func), sizes, *map(_text, parts[:sizes]))
         case f.Sub(value=held, index=f.Const(kind="str")) | f.Attr(value=held):
             if f.dotted(held) not in ("", "self"):
                 yield ("of", f.dotted(held))

@@ -142,10 +142,7 @@ class Judge:
             reads_elements(reading.read)
             and self._by_the_index(reading)
             and not self.readings.duty(reading.function.facts.name)
-            and (
-                not self.readings.no_buffer(reading.context, reading.read.path)
-                or reading.root in self._kept(reading.context)
-            )
+            and not self.readings.no_buffer(reading.context, reading.read.path)
         )
 
     def _kept(self, context: ClassKey) -> Mapping[str, frozenset[str]]:
