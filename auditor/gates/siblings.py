@@ -324,13 +324,18 @@ class Judge:
                     continue
                 if reading.gated:
                     gated.setdefault(other, sibling_of(self.side, self.readings, reading))
-                elif not other.startswith("_"):
+                elif not other.startswith("_") and not self._answered(candidate.context, other):
                     open_.add(other)
         open_ -= gated.keys()
         share = len(gated) / (len(gated) + len(open_ | {name}))
         if len(gated) < _FEWEST_PEERS or share < _PEER_SHARE:
             return ()
         return tuple(gated[other] for other in sorted(gated))
+
+    def _answered(self, context: ClassKey, name: str) -> bool:
+        """Whether all that use an open reader of a class wait: it is no other habit."""
+        open_reader = self.candidates.get((context, name))
+        return open_reader is not None and self.callers.answered_for(open_reader)
 
     def _role(self, candidate: Candidate) -> tuple[Sibling, ...]:
         """The same method of other classes in the same role (under a common base) that waits."""

@@ -392,3 +392,37 @@ def test_a_cause_is_named_by_what_is_taken_first() -> None:
 """
     fork = POOL.replace(METHODS, helper)
     assert {f.hit.cause for f in told(fork)} == {"Pool.values"}
+
+
+def test_readers_whose_users_wait_speak_for_no_other_habit() -> None:
+    """Of four getters one waits no longer; four others hand out what their users wait for."""
+    names = ("left", "right", "upper", "lower")
+    fields = "".join(f"        self.{n} = [torch.zeros((self.size, 2))]\n" for n in names)
+    getters = "".join(
+        f"    def get_{n}(self, layer_id):\n"
+        + ("" if n == "lower" else "        self._settle(layer_id)\n")
+        + f"        return self.{n}[layer_id - self.start]\n\n"
+        for n in names
+    )
+    raw = "".join(
+        f"    def get_raw_{k}(self, layer_id):\n"
+        "        return self.lower[layer_id - self.start], self.upper[layer_id - self.start]\n\n"
+        for k in range(4)
+    )
+    users = "".join(
+        f"\n\ndef total_{k}(pool: Pool, layer_id):\n"
+        "    pool._settle(layer_id)\n"
+        f"    return sum(pool.get_raw_{k}(layer_id))\n"
+        for k in range(4)
+    )
+    start = POOL.index("    def get_keys")
+    pool = POOL[:start].replace(FIELDS, fields) + getters + raw
+    host = """
+
+class Host:
+    def load_to_device_per_layer(self, pool, layer_id, rows):
+        pool.upper[layer_id][rows] = self.upper[layer_id]
+        pool.lower[layer_id][rows] = self.lower[layer_id]
+"""
+    pool += users + host
+    assert at(pool, pool) == [("get_lower", "inherited")]
