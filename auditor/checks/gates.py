@@ -89,6 +89,8 @@ def _claim(gap: Gap) -> Claim:
         if gap.callers:
             return Claim("call", (gap.callers[0].qualname.rpartition(".")[2],))
         return Claim("read", gap.roots, here=gap.here)
+    if gap.vain:
+        return Claim("read", gap.roots, here=gap.here)
     if gap.shape == "removed":
         at_def = (gap.line, gap.column) == (gap.function.facts.line, gap.function.facts.column)
         return (
@@ -109,6 +111,8 @@ def _message(gap: Gap) -> str:
     waiting = len({s.symbol for s in gap.siblings if s.side == "fork"})
     total = waiting + max(gap.unguarded, 1)
     belief = f"{waiting} of {total} readers of it wait first"
+    if waiting and not any(s.root in gap.roots for s in gap.siblings):
+        belief = f"{waiting} others of the class wait before they read its other buffers"
     if not waiting:
         others = sorted({s.side for s in gap.siblings})
         belief = f"the {' and the '.join(others)} side's readers wait first"
@@ -128,6 +132,10 @@ def _message(gap: Gap) -> str:
         "removed": f"{name} reads {buffers} without the wait on {gate} that the other side's "
         "version makes",
     }
+    if gap.vain and gap.detail == "index":
+        return f"{name} waits on {gate}, but for another index than the other side's version does"
+    if gap.vain:
+        return f"{name} puts None in the place of {gate} and reads {buffers} without a wait"
     if gap.shape == "optional" and gap.callers:
         return f"{name} calls {gap.callers[0].qualname} without the {gate} it would wait on"
     return messages[gap.shape]

@@ -83,6 +83,16 @@ def keys_of(keys: Keys | None, binding: Binding) -> Keys | None:
     return frozenset(found) or None
 
 
+def is_number(value: Value) -> bool:
+    """Whether a value is a number that is written out."""
+    return value.text.isdigit()
+
+
+def for_one_member(keys: Keys | None, binding: Binding) -> bool:
+    """Whether numbers are given for what a callee waits for: one member, whichever is read."""
+    return bool(keys) and all(is_number(binding.get(f"param:{k}", NOTHING)) for k in keys or ())
+
+
 def substitute(value: Value, binding: Binding, line: int, column: int) -> Value:
     """What a callee returns, as a value of the caller, who came by it at a place."""
     paths = frozenset(q for p in value.paths for q in paths_of(p, binding))

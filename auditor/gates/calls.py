@@ -7,8 +7,16 @@ from collections.abc import Sequence
 import msgspec
 
 from auditor.gates.absence import Absence
-from auditor.gates.binding import bind, keys_of, paths_of, substitute
+from auditor.gates.binding import (
+    bind,
+    for_one_member,
+    is_number,
+    keys_of,
+    paths_of,
+    substitute,
+)
 from auditor.gates.events import EVERYTHING, State
+from auditor.gates.kernels import stored_to
 from auditor.gates.values import (
     ELEMENT,
     LOOP,
@@ -299,7 +307,7 @@ class Calls(Absence):
         if (
             summary is None
             or _is_abstract(function.facts)
-            or (self.evaluator.stores(function.facts.name) and not _only_waits(summary))
+            or (self.evaluator.stores(function.facts.name) and not summary.only_waits)
         ):
             return self.opaque(function.facts.name, receiver, arguments, keywords, place)
         return self.apply(summary, function, receiver, arguments, keywords, place)
@@ -346,6 +354,8 @@ class Calls(Absence):
                 keys = keys_of(wait.keys, binding) or NO_KEYS
                 self.waits[Wait(path, keys, wait.kind, expr.line, wait.origin)] = None
         for token, keys in summary.exit_held:
+            if for_one_member(keys, binding):
+                continue
             for path in paths_of(token, binding):
                 add_held(state.held, path, keys_of(keys, binding))
         state.may |= {q for p in summary.exit_may for q in paths_of(p, binding)}
@@ -367,9 +377,12 @@ class Calls(Absence):
         if self.words.may_take_index(name) and arguments and not _names_time(keywords) and keys:
             kind = "keyed"  # tracker.wait(layer): the index says for what
         if kind == "keyed":
+            # For a number it is waited for one member, whichever is read.
+            for_one = bool(arguments) and all(map(is_number, arguments))
             for token in sorted(receiver.paths):
-                add_held(self.state.held, token, keys or None)
-                self.state.may |= {token}
+                if not for_one:
+                    add_held(self.state.held, token, keys or None)
+                    self.state.may |= {token}
                 self.waits[Wait(token, keys, kind, expr.line, self.place(expr.line))] = None
             return
         if kind == "device" and not given and all(_is_module(p) for p in receiver.paths):
@@ -432,10 +445,14 @@ class Calls(Absence):
             keeps = method and len(words(name.rpartition(".")[2])) == 1
             stored = "store" if stores and not keeps else "read"
             handed = (expr.line, expr.column) if expr is self.alone else None
-            for value in arguments:
-                self.sink(value, stored, expr.line, handed)
+            launched = isinstance(expr.func, f.Sub) and name  # kernel[grid](…)
+            known = self.asked.function_in(self.function, name) if launched else None
+            targets = stored_to(known.facts, self.evaluator.stores) if known else ()
+            for number, value in enumerate(arguments):
+                self.sink(value, "store" if number in targets else stored, expr.line, handed)
             for keyword, value in keywords:
                 destination = set(words(keyword)) & self.words.destination_words
+                destination |= {keyword} & {*targets}
                 self.sink(value, "store" if destination else stored, expr.line, handed)
         if metadata:
             return Value(deps=deps | receiver.keys)
@@ -476,7 +493,3 @@ def _is_abstract(facts: f.FunctionFacts) -> bool:
 
 _TAKING = ("get", "pop", "values", "setdefault")
 """Methods of a mapping that hand out what it holds."""
-
-
-def _only_waits(summary: Summary) -> bool:
-    return bool(summary.exit_held) and not summary.reads

@@ -133,7 +133,10 @@ class Walk(Expressions):
         """Give targets their value; what is put into a container of another is used."""
         if stmt.value is None:
             return
+        earlier = dict(self.waits)
         value = self.expr(stmt.value)
+        if isinstance(stmt.value, f.Lambda) and not any(map(_is_name, stmt.targets)):
+            self.waits = earlier  # put away: whether anyone ever calls it is not known here
         for target in stmt.targets:
             if isinstance(target, f.Sub):
                 # The elements end up in another container or buffer: a use, unless that container
@@ -257,6 +260,10 @@ def _guarded(
 
 def _always(test: f.Expr) -> bool:
     return isinstance(test, f.Const) and test.text not in ("False", "0", "") and test.kind != "none"
+
+
+def _is_name(target: f.Expr) -> bool:
+    return isinstance(target, f.Name)
 
 
 def _suppresses(context: f.Expr) -> bool:

@@ -49,7 +49,8 @@ class Gap:
     ``waits`` are the lines of the method's own waits, where it has some that do not cover the read,
     ``disarmed`` is where the gate of the object that is read through is made void. ``maybe_target``
     says that the read may be no more than the target of a store, ``here`` that the function takes
-    the element itself, and not what it calls, or drops the parameter itself.
+    the element itself, and not what it calls, or drops the parameter itself. ``vain`` says that the
+    function does wait on the gate, but not for what it reads, or after it took the gate away.
     """
 
     shape: Shape
@@ -71,6 +72,7 @@ class Gap:
     disarmed: Place | None = None
     maybe_target: bool = False
     here: bool = True
+    vain: bool = False
 
 
 def nearness(gap: Gap, sibling: Sibling) -> tuple[bool, bool, bool, bool, bool, int]:

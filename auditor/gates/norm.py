@@ -18,12 +18,14 @@ class SiblingNorm:
     """Gated readers over all sides: by (class name, attribute), by class name, by (class, method).
 
     ``raw`` are those that index an attribute by that attribute's name, whoever holds it.
+    ``attributes`` are all that classes had before the fork, by class name.
     """
 
     by_buffer: Mapping[tuple[str, str], tuple[Sibling, ...]]
     by_class: Mapping[str, tuple[Sibling, ...]]
     symbols: Mapping[tuple[str, str], tuple[Sibling, ...]]
     raw: Mapping[str, tuple[Sibling, ...]]
+    attributes: Mapping[str, frozenset[str]]
 
     def readers(self, key: ClassKey, root: str, side: Side) -> list[Sibling]:
         """The gated readers of a class's attribute.
@@ -43,7 +45,12 @@ def learn(sides: Sequence[tuple[Side, Readings]]) -> SiblingNorm:
     by_class: dict[str, dict[Sibling, None]] = {}
     symbols: dict[tuple[str, str], dict[Sibling, None]] = {}
     raw: dict[str, dict[Sibling, None]] = {}
+    attributes: dict[str, set[str]] = {}
     for side, readings in sides:
+        for key in readings.families if side in ("upstream", "base") else ():
+            own = attributes.setdefault(key[1], set())
+            for base in readings.index.classes[key].mro:
+                own.update(readings.index.assigned(base))
         for reading in readings.readings:
             if not is_gated_reader(readings, reading):
                 continue
@@ -60,6 +67,7 @@ def learn(sides: Sequence[tuple[Side, Readings]]) -> SiblingNorm:
         {key: tuple(sorted(found)) for key, found in by_class.items()},
         {key: tuple(sorted(found)) for key, found in symbols.items()},
         {key: tuple(sorted(found)) for key, found in raw.items()},
+        {name: frozenset(own) for name, own in attributes.items()},
     )
 
 

@@ -14,10 +14,12 @@ from auditor.gates.values import (
     LOOPED,
     NO_KEYS,
     RESULT,
+    SELF,
     Keys,
     Path,
     Read,
 )
+from auditor.source import facts as f
 from auditor.source.names import ClassKey, Function
 
 
@@ -27,7 +29,7 @@ class Reading:
 
     ``gated``: a gate is held on every path; ``partial``: it was waited on along some; ``late``: the
     method waits, but only after the read; ``waits``: it waits at all. ``gate`` is the receiver
-    waited on, as text.
+    waited on, as text. ``vain``: the method itself has taken the gate away that it asks for.
     """
 
     context: ClassKey
@@ -39,6 +41,7 @@ class Reading:
     late: bool
     waits: bool
     gate: str
+    vain: bool = False
 
     @property
     def optional(self) -> bool:
@@ -70,10 +73,11 @@ class Readings(Bookkeeping):
         """The readings of one method on objects of a class."""
         summary = self.summary(method, context)
         waited = [w for w in summary.waits if w.kind == "keyed" and self.is_gate(w.token)]
+        taken_away = self._takes_gate_away(method)
         for read in summary.reads:
             if read.path[0] != "self" or len(read.path) < 2 or read.path[1] in self.gates:
                 continue
-            held = self.gate_held(read, context)
+            held = None if taken_away else self.gate_held(read, context)
             own = [w for w in waited if w.keys & read.keys and not self._void(w.token, context)]
             after = read.use != "return" and any(
                 w.line > read.line for w in own if w.token not in read.may
@@ -85,11 +89,29 @@ class Readings(Bookkeeping):
                 read.path[1],
                 read,
                 held is not None,
-                bool(may),
+                bool(may) and not taken_away,
                 after,
                 bool(waited),
                 ".".join(held) if held else "",
+                taken_away,
             )
+
+    def _takes_gate_away(self, method: Function) -> bool:
+        """Whether a method that reads for others puts None in a gate's place.
+
+        Its own test for the gate then says nothing.
+        """
+        facts = method.facts
+        if self.gates.isdisjoint(facts.mentions) or facts.name.startswith("__"):
+            return False
+        return any(
+            isinstance(target, f.Attr)
+            and target.name in self.gates
+            and target.value == f.Name(SELF[0])
+            for stmt in f.statements(facts.body)
+            if isinstance(stmt, f.Assign) and stmt.value == f.Const("none")
+            for target in stmt.targets
+        )
 
     def gate_held(self, read: Read, context: ClassKey | None) -> Path | None:
         """The gate that a read is behind on every path, for the read's own keys."""

@@ -10,8 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from auditor.gates.events import EVERYTHING
 from auditor.gates.gaps import Gap, Sibling
+from auditor.gates.indices import shifted
+from auditor.gates.kept import kept_views
 from auditor.gates.readings import Readings, key_parameters, reads_elements
-from auditor.gates.values import ELEMENT, Path, Read, Wait
+from auditor.gates.values import ELEMENT, NO_KEYS, SELF, Path, Place, Read, Wait
 from auditor.model import Side
 from auditor.source import facts as f
 from auditor.source.names import Function
@@ -43,16 +45,22 @@ def removed_waits(
                 continue
             if before.facts.decorators != after.facts.decorators:
                 continue  # what a new decorator does is not followed
-            if not _says_less(before, after, telling):
+            # The index of a wait that a function makes itself is compared in ``waits``.
+            wrong = shifted(before, after, other.waiting_names)
+            if not (wrong or _says_less(before, after, telling) or _returns_more(before, after)):
                 continue
             lost = _lost(other, before, readings, after)
             lost = [w for w in lost if not _moved(w, after, readings, functions, other, theirs)]
-            if not lost or not _still_reads(readings, after, other, before):
+            early = None if lost else _handed_out_early(readings, after, other, before)
+            if wrong or early:
+                lost = [w for w in other.summary(before, before.owner).waits if w.kind == "keyed"]
+            whole = early or _handed_whole(readings, after, other, before)
+            if not lost or not (whole or _still_reads(readings, after, other, before)):
                 continue
-            first = _first_read(readings, after)
+            first = whole or _first_read(readings, after)
             if first is not None and _on_its_gate(lost[0], first, other.is_gate(lost[0].token)):
                 explained.add((after.path, name))
-                yield _gap(lost[0], before, other_side, after, first)
+                yield _gap(lost[0], before, other_side, after, first, bool(wrong))
 
 
 def _may_wait(function: Function, telling: frozenset[str]) -> bool:
@@ -67,10 +75,24 @@ def _says_less(before: Function, after: Function, telling: frozenset[str]) -> bo
     return any(count > own[1][call] for call, count in own[0].items())
 
 
+def _returns_more(before: Function, after: Function) -> bool:
+    """Whether a text has a way out that it did not have: worth asking what is returned there."""
+    return _ways_out(after) > _ways_out(before)
+
+
+def _ways_out(function: Function) -> int:
+    return sum(
+        isinstance(stmt, f.Exit) and stmt.kind == "return"
+        for stmt in f.statements(function.facts.body)
+    )
+
+
 def _calls_of(function: Function, telling: frozenset[str]) -> Counter[tuple[str, str]]:
     """(receiver's last name, method) of the calls with a telling name."""
     found: Counter[tuple[str, str]] = Counter()
     for stmt in f.statements(function.facts.body):
+        if isinstance(stmt, f.Assign) and isinstance(stmt.value, f.Lambda):
+            continue  # put away, and not called here
         for top in f.expressions(stmt):
             for node in f.walk(top):
                 if isinstance(node, f.Call) and isinstance(node.func, f.Attr):
@@ -125,6 +147,54 @@ def _still_reads(readings: Readings, after: Function, other: Readings, before: F
     return not read_before or any(map(reads_elements, summary.reads))
 
 
+def _handed_out_early(
+    readings: Readings, after: Function, other: Readings, before: Function
+) -> Read | None:
+    """A view that was kept, and is returned before the wait that every earlier way out made."""
+    now = readings.summary(after, after.owner)
+    gates = {t for t, _ in other.summary(before, before.owner).exit_held if other.is_gate(t)}
+    if after.owner is None or not gates or gates & dict(now.exit_held).keys():
+        return None
+    kept = kept_views(readings, after.owner)
+    early = [
+        r
+        for r in now.reads
+        if r.use == "return" and len(r.path) > 1 and r.path[1] in kept and reads_elements(r)
+        if r.path[0] == SELF[0] and readings.gate_held(r, after.owner) is None
+    ]
+    return min(early, key=lambda r: (r.line, r.column), default=None)
+
+
+def _handed_whole(
+    readings: Readings, after: Function, other: Readings, before: Function
+) -> Read | None:
+    """A call that is handed a buffer whole, with what chose the element that was read before.
+
+    What a callee of unknown body takes of it is told by the version that took it itself.
+    """
+    reads = [r for r in other.summary(before, before.owner).reads if reads_elements(r)]
+    roots = {r.path[1]: r.keys for r in reads if r.path[0] == SELF[0]}
+    facts = after.facts
+    for stmt in f.statements(facts.body):
+        for call in (n for top in f.expressions(stmt) for n in f.walk(top)):
+            if not isinstance(call, f.Call):
+                continue
+            if readings.evaluator.stores(f.dotted(call.func)):
+                continue
+            given = (*call.args, *(value for _, value in call.keywords))
+            names = {n.id for a in given for n in f.walk(a) if isinstance(n, f.Name)}
+            for value in given:
+                if isinstance(value, f.Attr) and value.value == f.Name(SELF[0]):
+                    keys = roots.get(value.name, NO_KEYS) & names
+                    if keys:
+                        path = (SELF[0], value.name, ELEMENT)
+                        place = Place(after.path, facts.qualname, value.line, value.column)
+                        return Read(
+                            path, keys, (), frozenset(), "read", value.line, value.column, place
+                        )
+    return None
+
+
 def _name(wait: Wait) -> str:
     """The attribute or parameter waited on; empty for a passing object (the current stream)."""
     for step in reversed(wait.token):
@@ -173,7 +243,7 @@ def _first_read(readings: Readings, after: Function) -> Read | None:
     return min(reads, key=lambda r: (r.line, r.column), default=None)
 
 
-def _gap(wait: Wait, before: Function, side: Side, after: Function, first: Read) -> Gap:
+def _gap(wait: Wait, before: Function, side: Side, after: Function, first: Read, vain: bool) -> Gap:
     facts = after.facts
     gate = ".".join(wait.token)
     name = _name(wait)
@@ -197,6 +267,8 @@ def _gap(wait: Wait, before: Function, side: Side, after: Function, first: Read)
         f"{facts.qualname}.{name}",
         name,
         here=first is None or first.origin.qualname == facts.qualname,
+        detail="index" if vain else "",
+        vain=vain,
     )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
+from auditor.gates.brought import Brought
 from auditor.gates.callers import Callers, Candidate
 from auditor.gates.gaps import Gap, Shape, Sibling
+from auditor.gates.kept import kept_views
 from auditor.gates.norm import SiblingNorm, inner_name, is_gated_reader, sibling_of
 from auditor.gates.optional import Omissions
 from auditor.gates.outside import Bypasses, nearest_class
@@ -45,18 +47,21 @@ class Judge:
     def gaps(self) -> list[Gap]:
         """Every gap of the side, one a method, ordered by place."""
         found: dict[tuple[str, str], Gap] = {}
-        bypasses = Bypasses(self.norm, self.side, self.readings, self.usage)
         groups = (
             self._own(),
             self._omitters(),
-            bypasses.inner_methods(),
-            bypasses.raw_reads(),
+            self._bypasses.inner_methods(),
+            self._bypasses.raw_reads(),
         )
         for gap in (gap for group in groups for gap in group):
             key = (gap.function.path, gap.function.facts.qualname)
             if key not in found:
                 found[key] = gap
         return sorted(found.values(), key=lambda g: (g.function.path, g.line))
+
+    @cached_property
+    def _bypasses(self) -> Bypasses:
+        return Bypasses(self.norm, self.side, self.readings, self.usage)
 
     @cached_property
     def usage(self) -> Usage:
@@ -99,6 +104,11 @@ class Judge:
             places.append(Place(user.path, user.facts.qualname, user.line_of(line), column))
         return tuple(sorted(set(places), key=lambda p: (p.path, p.line, p.qualname)))
 
+    @cached_property
+    def brought(self) -> Brought:
+        """What the getters of old buffers say of new ones."""
+        return Brought(self.norm, self.side, self.readings, self.usage, self.candidates)
+
     # -- methods of the families -----------------------------------------------------------------
 
     def _own(self) -> Iterator[Gap]:
@@ -134,6 +144,16 @@ class Judge:
             and not self.readings.duty(reading.function.facts.name)
             and not self.readings.no_buffer(reading.context, reading.read.path)
         )
+
+    def _kept(self, context: ClassKey) -> Mapping[str, frozenset[str]]:
+        known = self._kept_in.get(context)
+        if known is None:
+            known = self._kept_in[context] = kept_views(self.readings, context)
+        return known
+
+    @cached_property
+    def _kept_in(self) -> dict[ClassKey, Mapping[str, frozenset[str]]]:
+        return {}
 
     def _by_the_index(self, reading: Reading) -> bool:
         """Whether the element is chosen by what a gate of the family is waited on for.
@@ -173,19 +193,26 @@ class Judge:
                     found[sibling] = None
         return tuple(found)
 
+    def _readers(self, context: ClassKey, root: str, but: str) -> tuple[Sibling, ...]:
+        """Siblings, those of what an attribute keeps elements of where it has none itself."""
+        found = self.siblings(context, root, but)
+        kept = () if found else sorted(self._kept(context).get(root, ()))
+        return found or tuple(s for name in kept for s in self.siblings(context, name, but))
+
     def _judge(self, candidate: Candidate) -> Gap | None:
         function, context = candidate.function, candidate.context
         qualname = function.facts.qualname
         by_root: dict[str, tuple[Sibling, ...]] = {}
         for reading in candidate.readings:
-            siblings = self.siblings(context, reading.root, qualname)
+            siblings = self._readers(context, reading.root, qualname)
             own = reading.partial or reading.late
             if siblings or own:
                 by_root[reading.root] = siblings
         weak = ""
         if not by_root:
-            peers = self._peers(candidate)
-            weak = "peers" if peers else "role"
+            brought = self.brought.siblings(candidate)
+            peers = brought or self._peers(candidate)
+            weak = "brought" if brought else "peers" if peers else "role"
             peers = peers or self._role(candidate)
             if not peers:
                 return None
@@ -193,10 +220,14 @@ class Judge:
         if self.callers.answered_for(candidate):
             return None
         chosen = [r for r in candidate.readings if r.root in by_root]
-        first = min(chosen, key=lambda r: (r.read.line, r.read.column))
+        first = min(chosen, key=_in_order)
         siblings = tuple(dict.fromkeys(s for found in by_root.values() for s in found))
         unguarded = self._unguarded(context, first.root)
         shape = self._shape(candidate, chosen, siblings)
+        believed = self._confidence(chosen, siblings, unguarded, weak)
+        reads = [r.read for r in chosen]
+        # Of what a kernel of unknown body is handed with the place to store at nobody knows.
+        target = all(r.handed and self._bypasses.targets.may_be(function, r) for r in reads)
         return Gap(
             shape,
             function,
@@ -206,13 +237,14 @@ class Judge:
             first.read.column,
             siblings,
             unguarded,
-            self._tempered(chosen, self._confidence(chosen, siblings, unguarded, weak)),
+            "low" if target else self._tempered(chosen, believed),
             *self._reach(shape, chosen, siblings),
             self._cause(function, first, chosen),
             siblings[0].gate if siblings else first.gate or _any_gate(chosen),
             waits=self._own_waits(candidate, shape, first.read.line),
             disarmed=self.readings.disarming(context, first.root) if shape == "delegate" else None,
             here=first.read.origin.qualname == qualname,
+            vain=any(r.vain for r in chosen),
         )
 
     def _reach(
@@ -292,13 +324,18 @@ class Judge:
                     continue
                 if reading.gated:
                     gated.setdefault(other, sibling_of(self.side, self.readings, reading))
-                elif not other.startswith("_"):
+                elif not other.startswith("_") and not self._answered(candidate.context, other):
                     open_.add(other)
         open_ -= gated.keys()
         share = len(gated) / (len(gated) + len(open_ | {name}))
         if len(gated) < _FEWEST_PEERS or share < _PEER_SHARE:
             return ()
         return tuple(gated[other] for other in sorted(gated))
+
+    def _answered(self, context: ClassKey, name: str) -> bool:
+        """Whether all that use an open reader of a class wait: it is no other habit."""
+        open_reader = self.candidates.get((context, name))
+        return open_reader is not None and self.callers.answered_for(open_reader)
 
     def _role(self, candidate: Candidate) -> tuple[Sibling, ...]:
         """The same method of other classes in the same role (under a common base) that waits."""
@@ -361,6 +398,8 @@ class Judge:
     def _confidence(
         self, chosen: Sequence[Reading], siblings: Sequence[Sibling], unguarded: int, weak: str
     ) -> Confidence:
+        if weak == "brought":
+            return "medium"
         if weak:
             return "medium" if weak == "peers" and self.usage.transferred(chosen) else "low"
         sure = any(r.partial or r.late for r in chosen)
@@ -377,7 +416,8 @@ class Judge:
         make up for. Where it waits before others only, it does not ask for it here. Where it never
         waits, only siblings that read the same inner buffer speak for sure.
         """
-        if not all(r.delegated for r in chosen):
+        kept = self._kept(chosen[0].context)
+        if not all(r.delegated and r.root not in kept for r in chosen):
             return believed
         verdicts = [self._inner_verdict(r) for r in chosen]
         if "gated" in verdicts:
@@ -429,6 +469,12 @@ class Judge:
         if not taken:
             return f"{first.read.origin.qualname}.{first.root}"
         return f"{nearest_class(self.index, function.path, taken)[1]}.{first.root}"
+
+
+def _in_order(reading: Reading) -> tuple[int, int, int, int]:
+    """Of what one call reads, what its callee takes first: names say nothing of the order."""
+    read = reading.read
+    return read.line, read.column, read.origin.line, read.origin.column
 
 
 def _same_method(sibling: Sibling, candidate: Candidate, side: Side) -> bool:

@@ -298,3 +298,8 @@ class Summary(msgspec.Struct, frozen=True, array_like=True):
     exit_may: frozenset[Path] = frozenset()
     exit_ordered: bool = False
     result: Value = NOTHING
+
+    @property
+    def only_waits(self) -> bool:
+        """Whether it waits and reads nothing."""
+        return bool(self.exit_held) and not self.reads

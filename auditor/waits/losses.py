@@ -272,6 +272,8 @@ class _Comparison:
                 continue
             if line.waits_only or not _ordered_by(site, line):
                 continue
+            if site.kind in ("keyed", "call") and _unpacks(line):
+                continue
             alone = self.match.quiet_but({old[0], number}, {now[0], other})
             return Loss("late", site, now[1].line, alone, now[1], there.line)
         return None
@@ -435,6 +437,12 @@ def _replaces(other: Site, site: Site) -> bool:
         # A wait for an event that was recorded there; the thread may wait for the stream itself.
         return other.kind == "event" or other.subject in (site.subject, site.waiter)
     return other.kind == site.kind or bool(other.subject and other.subject == site.subject)
+
+
+def _unpacks(line: Line) -> bool:
+    """Whether a line only gives names to the members of an entry: a lookup, or views at most."""
+    targets, gives, _ = line.text.partition(" = ")
+    return bool(gives) and "," in targets and not line.calls
 
 
 def _ordered_by(site: Site, line: Line) -> bool:
