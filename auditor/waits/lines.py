@@ -67,11 +67,6 @@ class Line:
     test: bool = False
     number: int = 0
 
-    @property
-    def waits_only(self) -> bool:
-        """Whether there is nothing in it but a wait."""
-        return bool(self.sites) and len(self.calls) <= len(self.sites)
-
 
 @dataclass
 class Body:

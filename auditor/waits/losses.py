@@ -270,7 +270,7 @@ class _Comparison:
             line, there = self.before[number], self.after[other]
             if _apart(there, self.after[now[0]]) or _apart(line, self.before[old[0]]):
                 continue
-            if line.waits_only or not _ordered_by(site, line):
+            if not _ordered_by(site, line):
                 continue
             if site.kind in ("keyed", "call") and _unpacks(line):
                 continue

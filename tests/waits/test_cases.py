@@ -195,6 +195,54 @@ def told(upstream: dict[str, str], fork: dict[str, str]) -> set[tuple[str, str]]
     return {(f.rule, f.hit.where.symbol.qualname.rpartition(".")[2]) for f in shown}
 
 
+READY = """
+def _ready(self):
+    self.copied.wait()
+
+def rows(self, slots):
+    self._ready()
+    return self.pages[slots]
+"""
+
+
+@pytest.mark.parametrize(
+    ("upstream", "fork", "shapes"),
+    [
+        pytest.param(
+            EVENT.replace("self.copied.wait()", "slots.wait()"),
+            EVENT.replace("self.copied.wait()", "slots.record_stream(self.side)"),
+            ["lost"],
+            id="memory that is kept is not waited for",
+        ),
+        pytest.param(
+            PAIR,
+            without(PAIR, "self.counter.wait_until(other)").replace(
+                "    return", "    self.copied.wait()\n    return"
+            ),
+            ["lost"],
+            id="an event is no index of a gate",
+        ),
+        pytest.param(
+            READY, without(READY, "self._ready()"), ["lost"], id="a helper by what it does"
+        ),
+        pytest.param(
+            PUBLISH,
+            PUBLISH.replace(FORK_EDGE, "self.copied.synchronize()"),
+            ["lost"],
+            id="a wait for something else is no call of what waits",
+        ),
+        pytest.param(
+            "\ndef _ready_for(self, layer):\n    self.counter.wait_until(layer)\n",
+            "\ndef _ready_for(self, layer):\n    pass\n",
+            [],
+            id="who reads behind a gate is judged by itself",
+        ),
+    ],
+)
+def test_what_the_comparison_says(upstream: str, fork: str, shapes: list[str]) -> None:
+    assert [one.shape for one in compared(upstream, fork)] == shapes
+
+
 def test_a_way_out_before_a_wait_is_told() -> None:
     early = leaves("self.plain", DONE, "return self.pages[slots]")
     assert told(store(DONE), store(early)) == {("wait-weakened", "done")}
@@ -336,10 +384,50 @@ def put(self, slots):
         self.copied.wait()
         self.release(slots)
 """
-EVENTS = """
-def put(self, slots):
+TOGETHER = """
+def both(self, slots):
+    with self.page_lock:
+        self.release(slots)
+    with self.table_lock:
+        self.compact(slots, slots)
+"""
+BY_TEST = """
+def send(self, rows, slots):
+    if self.overlap:
+        self.side.wait_stream(self.main)
+    with torch.cuda.stream(self.side) if self.overlap else nullcontext():
+        self.pages[slots].copy_(rows)
+    self.release(slots)
+"""
+BY_TWO_TESTS = """
+def send(self, rows, slots):
+    if rows:
+        self.side.wait_stream(self.main)
+    if rows and slots:
+        with torch.cuda.stream(self.side):
+            self.pages[slots].copy_(rows)
+    self.release(slots)
+"""
+REFRESH = """
+def refresh(self, slots):
     self.copied.wait()
-    self.loaded.wait()
+    self.release(slots)
+"""
+ASKS = """
+def ask(self, part):
+    return part.copied.query()
+"""
+PREPARED = """
+def _ready(self):
+    self.copied.wait()
+    self.release(0)
+
+def _prepare(self):
+    self._ready()
+    self.compact(0, 1)
+
+def rows(self, slots):
+    self._prepare()
     return self.pages[slots]
 """
 
@@ -479,10 +567,33 @@ KEPT = {
         without(PUTS, "self.copied.wait()").replace("    rows", "    self.copied.wait()\n    rows"),
     ),
     "in the branch that is the second now": (BRANCHES, TURNED),
-    "behind another wait that it came before": (
-        EVENTS,
-        without(EVENTS, "self.copied.wait()").replace(
-            "    return", "    self.copied.wait()\n    return"
+    "within the lock before it": (
+        TOGETHER,
+        without(TOGETHER, "with self.table_lock:").replace("release(slots)", "release(slots, 1)"),
+    ),
+    "under a test by which the stream is chosen too": (ON_SIDE, BY_TEST),
+    "under a test that all on the stream is under": (ON_SIDE, BY_TWO_TESTS),
+    "by another wait than what a helper makes": (
+        HELPED,
+        HELPED.replace("self._settle()", "self.copied.wait()"),
+    ),
+    "by a stream that waits for the one that uses the memory": (
+        KEPT_WHILE,
+        KEPT_WHILE.replace("slots.record_stream(self.side)", "self.main.wait_stream(self.side)"),
+    ),
+    "by a method that waits and goes on": (
+        EVENT + REFRESH,
+        EVENT.replace("self.copied.wait()", "self.refresh(slots)") + REFRESH,
+    ),
+    "by a new method that calls what waits, and now does more": (READY, PREPARED),
+    "of what bears another name, which another method knows too": (
+        FINISH + ASKS,
+        FINISH.replace("chunk", "part") + ASKS,
+    ),
+    "by a new wait at another place, for what it is not known": (
+        DONE,
+        without(DONE, "self.copied.synchronize()").replace(
+            "    return", "    self.side.synchronize()\n    return"
         ),
     ),
     "within a lock that is not taken where there is nothing to do": (

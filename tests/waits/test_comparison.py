@@ -83,6 +83,16 @@ def test_a_lock_that_a_decorator_takes() -> None:
     assert names(LOCKED, inside) == []
 
 
+def test_a_file_whose_waits_are_all_made_elsewhere() -> None:
+    helper = b"def drain_pages(store):\n    store.done.synchronize()\n"
+    use = b"def rows(store, slots):\n    drain_pages(store)\n    return store.pages[slots]\n"
+    less = use.replace(b"    drain_pages(store)\n", b"")
+    earlier, later = (
+        Pieces({"helper.py": helper, "use.py": text}, {}, lambda _: {}) for text in (use, less)
+    )
+    assert [m.qualname for m in Comparison(earlier, later, CALLS).missing()] == ["rows"]
+
+
 def test_a_file_that_moved() -> None:
     def compared(*paths: str) -> list[Missing]:
         before, after = ({"old/store.py": WAITS.encode()}, {p: OPEN.encode() for p in paths})
