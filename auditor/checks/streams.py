@@ -12,6 +12,7 @@ from auditor.checks.view import View
 from auditor.claims import Claim
 from auditor.model import Checked, Confidence, Evidence, Hit, Location, Side, Symbol
 from auditor.rulebook import Param, of_shapes
+from auditor.source import facts as f
 from auditor.streams.copies import Copy
 from auditor.streams.entries import Entry
 from auditor.streams.lookup import Place
@@ -113,8 +114,26 @@ def _side_stream(gap: Gap, norm: StreamNorm, view: View) -> Hit:
     evidence = [*_elsewhere(entry, norm, view), *siblings]
     confidence: Confidence = "medium" if gap.siblings else "low"
     hit = _hit(place, entry.line, 1, entry.name, message, evidence, confidence, fix)
-    claim = Claim("enter", (entry.name,))
+    claim = Claim("enter", (entry.name, *_written(entry)))
     return msgspec.structs.replace(hit, about=entry.name, claim=claim)
+
+
+def _written(entry: Entry) -> list[str]:
+    """The names that a block is entered by, where its context was made elsewhere."""
+    facts = entry.place.facts
+    items = [
+        context
+        for stmt in f.statements(facts.body)
+        if isinstance(stmt, f.With) and entry.place.line(stmt.line) == entry.line
+        for context, _ in stmt.items
+    ]
+    names = {
+        node.name if isinstance(node, f.Attr) else node.id
+        for item in items
+        for node in f.walk(item)
+        if isinstance(node, f.Attr | f.Name)
+    }
+    return sorted(names - {entry.name, "self"})
 
 
 def _host_copy(copy: Copy, norm: StreamNorm, view: View) -> Hit:

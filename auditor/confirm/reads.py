@@ -153,6 +153,8 @@ def _entered(tree: Tree, claim: Claim, line: int, waits: Waits) -> Answer:
     if not blocks:
         return Answer("no", "no block begins there")
     block = blocks[0]
+    if not set(claim.names) & tree.trail(*(item.item for item in block.items)):
+        return Answer("no", f"what is entered there leads to no {claim.names[0]}")
     first = block.body.body[:1]
     kinds = dict(waits.primitive)
     for call in (node for node in tree.nodes if isinstance(node, cst.Call)):
@@ -160,7 +162,7 @@ def _entered(tree: Tree, claim: Claim, line: int, waits: Waits) -> Answer:
         if kinds.get(_method(call), "device") == "device":
             continue
         asked = (cast("cst.Attribute", call.func).value, *(arg.value for arg in call.args))
-        if not {tree.path(node).rpartition(".")[2] for node in asked} & set(claim.names):
+        if claim.names[0] not in {tree.path(node).rpartition(".")[2] for node in asked}:
             continue
         around = list(tree.above(call))
         within = any(isinstance(s, cst.SimpleStatementLine) and s in around for s in first)

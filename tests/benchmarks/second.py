@@ -25,7 +25,7 @@ from tabulate import tabulate
 from auditor.checks import CHECKS
 from auditor.checks.sides import Sides, unmarked
 from auditor.checks.view import View
-from auditor.claims import Claim
+from auditor.claims import Claim, LostWait
 from auditor.confirm.second import SecondReading
 from auditor.gates.readings import Reading, reads_elements
 from auditor.model import Disagreement, Hit, Location, Skipped, Symbol
@@ -106,8 +106,11 @@ def hold(version: str, views: Sequence[View]) -> Held:
 
 def _misnamed(hit: Hit) -> Hit:
     """The hit with a claim on what no text names."""
-    assert hit.claim is not None
-    claim = msgspec.structs.replace(hit.claim, names=("no_such_name",), here=True)
+    claim = hit.claim
+    if isinstance(claim, LostWait):
+        claim = msgspec.structs.replace(claim, name="no_such_name")
+    elif claim is not None:
+        claim = msgspec.structs.replace(claim, names=("no_such_name",), here=True)
     return msgspec.structs.replace(hit, claim=claim)
 
 

@@ -195,6 +195,56 @@ def told(upstream: dict[str, str], fork: dict[str, str]) -> set[tuple[str, str]]
     return {(f.rule, f.hit.where.symbol.qualname.rpartition(".")[2]) for f in shown}
 
 
+KEPT_WHILE = """
+def gather(self, slots):
+    slots.record_stream(self.side)
+    self.side.launch(slots)
+    return self.pages[slots]
+"""
+
+
+def under(test: str, text: str, first: str, last: str) -> str:
+    """The text with some of its lines under a test."""
+    rows = text.split("\n")
+    begin, end = (next(n for n, row in enumerate(rows) if row.strip() == r) for r in (first, last))
+    inner = ["    " + row for row in rows[begin : end + 1]]
+    return "\n".join([*rows[:begin], f"    if {test}:", *inner, *rows[end + 1 :]])
+
+
+COMMON = """
+def run(self):
+    self.copied.wait()
+
+def rows(self, slots):
+    self.run()
+    return self.pages[slots]
+"""
+LONG = (
+    "\ndef settle_pages(self):\n    self.copied.wait()\n"
+    + "    self.release(0)\n" * 30
+    + "\ndef rows(self, slots):\n    self.settle_pages()\n    return self.pages[slots]\n"
+)
+OF_ANOTHER = """
+def take(self, slots):
+    slots._ready()
+    return self.pages[slots]
+"""
+JOINED = """
+def take(self, slots):
+    self.note = self.mark.join(slots)
+    return self.pages[slots]
+"""
+TAKEN = """
+def take(self, slots):
+    self.places.acquire()
+    return self.pages[slots]
+"""
+LANE = """
+def send(self, rows):
+    self.side.wait_stream(self.main)
+    with self.lane(self.side):
+        self.pages.add_(rows)
+"""
 READY = """
 def _ready(self):
     self.copied.wait()
@@ -230,6 +280,53 @@ def rows(self, slots):
             PUBLISH.replace(FORK_EDGE, "self.copied.synchronize()"),
             ["lost"],
             id="a wait for something else is no call of what waits",
+        ),
+        pytest.param(
+            COMMON,
+            without(COMMON, "self.run()"),
+            [],
+            id="a name that everything has is no waiter's",
+        ),
+        pytest.param(
+            LONG, without(LONG, "self.settle_pages()"), [], id="a long function does more than wait"
+        ),
+        pytest.param(
+            READY + OF_ANOTHER,
+            READY + without(OF_ANOTHER, "slots._ready()"),
+            [],
+            id="another object's method of a name that says nothing is not followed",
+        ),
+        pytest.param(JOINED, without(JOINED, "self.note = self.mark.join(slots)"), [], id="a text"),
+        pytest.param(TAKEN, without(TAKEN, "self.places.acquire()"), [], id="no lock by its name"),
+        pytest.param(
+            PUBLISH,
+            PUBLISH.replace("current_stream", "default_stream"),
+            ["elsewhere"],
+            id="the default stream is not the current one",
+        ),
+        pytest.param(
+            LANE,
+            LANE.replace("    self.side.wait_stream(self.main)\n", "").replace(
+                "        self.pages",
+                "        self.side.wait_stream(self.main)\n        self.pages",
+            ),
+            [],
+            id="to enter a context is no work",
+        ),
+        pytest.param(
+            under("self.strict and slots", EVENT, *["self.copied.wait()"] * 2),
+            EVENT.replace(
+                "    self.copied.wait()\n",
+                "    if self.strict:\n        if slots:\n            self.copied.wait()\n",
+            ),
+            [],
+            id="two tests in the place of one for both",
+        ),
+        pytest.param(
+            KEPT_WHILE,
+            KEPT_WHILE.replace("    slots.record", "    kept = slots\n    kept.record"),
+            [],
+            id="memory under another name",
         ),
         pytest.param(
             "\ndef _ready_for(self, layer):\n    self.counter.wait_until(layer)\n",
@@ -305,12 +402,6 @@ def pull(self, work, many):
     return self.pages[0]
 """
 
-KEPT_WHILE = """
-def gather(self, slots):
-    slots.record_stream(self.side)
-    self.side.launch(slots)
-    return self.pages[slots]
-"""
 TWICE = """
 def act(self, slots):
     self.copied.wait()
@@ -437,14 +528,6 @@ def leaves(test: str, text: str, *block: str) -> str:
     head, first, *rest = text.strip("\n").split("\n")
     new = [f"    if {test}:", *(f"        {line}" for line in block)]
     return "\n".join(["", head, *new, first, *rest, ""])
-
-
-def under(test: str, text: str, first: str, last: str) -> str:
-    """The text with some of its lines under a test."""
-    rows = text.split("\n")
-    begin, end = (next(n for n, row in enumerate(rows) if row.strip() == r) for r in (first, last))
-    inner = ["    " + row for row in rows[begin : end + 1]]
-    return "\n".join([*rows[:begin], f"    if {test}:", *inner, *rows[end + 1 :]])
 
 
 LOCKED = """
