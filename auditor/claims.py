@@ -11,11 +11,11 @@ class Claim(msgspec.Struct, frozen=True, tag=True):
     """What a hit says of one tree.
 
     ``kind``: an element of one of the buffers ``names`` is read there, ``raw`` with no method
-    between; one of the methods ``names`` is called there; the first of ``names``, a stream, is entered there by one of them; or
-    the ``function`` that begins there uses none of its parameters ``names``. ``here`` says that the
-    function takes the element itself, and not what it calls. ``gate`` is the access path of the
-    gate that no wait on the way there is for, a bare name for any that ends so; empty where that is
-    not said.
+    between; one of the methods ``names`` is called there; the first of ``names``, a stream, is
+    entered there by one of them; or the ``function`` that begins there uses none of its parameters
+    ``names``. ``here`` says that the function takes the element itself, and not what it calls.
+    ``gate`` is the access path of the gate that no wait on the way there is for, a bare name for
+    any that ends so; empty where that is not said.
     """
 
     kind: Literal["read", "raw", "call", "function", "enter"]

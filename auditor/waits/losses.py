@@ -16,6 +16,9 @@ Shape = Literal["lost", "weakened", "late", "elsewhere", "lock"]
 """How a wait no longer does what it did: gone, under a test, behind what it came before, on another
 object, and a lock that is gone while what it was taken for is still done."""
 
+_PLAIN = re.compile(rf"self(?:\.\w+)+|{re.escape(AT_HAND)}|default_stream\(\)")
+"""Objects that are the same wherever a function names them."""
+
 Ask = tuple[str, bool, frozenset[str]]
 """What a test asks: the text, whether it must hold, and the names in it."""
 
@@ -80,6 +83,10 @@ class _Comparison:
     def losses(self) -> Iterator[Loss]:
         for old, now in self.match.kept:
             if old[1].kind == "lock":
+                continue
+            if self.redirected(old[1], now[1]):
+                alone = self.match.quiet_but({old[0]}, {now[0]})
+                yield Loss("elsewhere", old[1], now[1].line, alone, now[1])
                 continue
             weak = self.weakened(old, now)
             if weak is not None:
@@ -290,6 +297,16 @@ class _Comparison:
             if one and self.same_place(old[0], number):
                 return number, other
         return None
+
+    def redirected(self, old: Site, new: Site) -> bool:
+        """Whether a wait that reads as before is one on another object, by what a local stands for.
+
+        That is told where both are attributes of the object, or streams at hand.
+        """
+        if old.said != new.said or (old.what != new.what) == (old.by != new.by):
+            return False
+        pair = (old.what, new.what) if old.what != new.what else (old.by, new.by)
+        return all(map(_PLAIN.fullmatch, pair)) and not self.renamed(old, new)
 
     def renamed(self, old: Site, new: Site) -> bool:
         """Whether the object that differs is the same under another name, or a new one.

@@ -232,11 +232,40 @@ def take(self, slots):
 JOINED = """
 def take(self, slots):
     self.note = self.mark.join(slots)
+    self.copied.wait()
     return self.pages[slots]
 """
 TAKEN = """
 def take(self, slots):
     self.places.acquire()
+    return self.pages[slots]
+"""
+LOCAL = """
+def act(self, slots):
+    lane = self.side
+    lane.synchronize()
+    return self.pages[slots]
+"""
+ON_EVENT = """
+def act(self, slots):
+    lane, event = self.side, self.copied
+    lane.wait_event(event)
+    lane.launch(slots)
+"""
+SAID = """
+def gather(self, slots):
+    kept = slots
+    lane = self.side
+    kept.record_stream(lane)
+    self.side.launch(slots)
+"""
+REFRESHED = """
+def refresh(self, slots):
+    self.copied.wait()
+    self.release(slots)
+
+def rows(self, slots):
+    self.refresh(slots)
     return self.pages[slots]
 """
 LANE = """
@@ -296,7 +325,12 @@ def rows(self, slots):
             [],
             id="another object's method of a name that says nothing is not followed",
         ),
-        pytest.param(JOINED, without(JOINED, "self.note = self.mark.join(slots)"), [], id="a text"),
+        pytest.param(
+            JOINED,
+            without(JOINED, "self.note = self.mark.join(slots)").replace("wait()", "synchronize()"),
+            [],
+            id="a text",
+        ),
         pytest.param(TAKEN, without(TAKEN, "self.places.acquire()"), [], id="no lock by its name"),
         pytest.param(
             PUBLISH,
@@ -321,6 +355,51 @@ def rows(self, slots):
             ),
             [],
             id="two tests in the place of one for both",
+        ),
+        pytest.param(
+            LOCAL, LOCAL.replace("self.side", "self.main"), ["elsewhere"], id="another by its name"
+        ),
+        pytest.param(
+            LOCAL,
+            LOCAL.replace("self.side", "torch.cuda.current_stream()"),
+            ["elsewhere"],
+            id="another by what it is given",
+        ),
+        pytest.param(
+            LOCAL, LOCAL.replace("self.side", "slots.side"), [], id="what cannot be told from it"
+        ),
+        pytest.param(LOCAL, LOCAL.replace("self.side", "self.lane"), [], id="one that nobody knew"),
+        pytest.param(
+            ON_EVENT, ON_EVENT.replace("self.side", "self.main"), ["elsewhere"], id="another waits"
+        ),
+        pytest.param(
+            ON_EVENT,
+            ON_EVENT.replace("self.side", "self.main").replace("self.copied", "self.pending"),
+            [],
+            id="another wait altogether",
+        ),
+        pytest.param(
+            EVENT.replace("wait()", "wait(torch.cuda.current_stream())"),
+            EVENT.replace("wait()", "wait(torch.cuda.default_stream())"),
+            ["elsewhere"],
+            id="an event that another stream waits for",
+        ),
+        pytest.param(
+            under("slots is not None", EVENT, *["self.copied.wait()"] * 2),
+            under("slots is None", EVENT, *["self.copied.wait()"] * 2),
+            ["weakened"],
+            id="the opposite test",
+        ),
+        pytest.param(
+            SAID,
+            SAID.replace("= slots", "= self.pick(slots)")
+            .replace("= self.side", "= self.lane_of(slots)")
+            .replace("    kept.record", "    self.note = kept.record"),
+            [],
+            id="what reads alike, of what is taken otherwise",
+        ),
+        pytest.param(
+            REFRESHED, without(REFRESHED, "self.refresh(slots)"), [], id="work that waits went"
         ),
         pytest.param(
             KEPT_WHILE,
