@@ -48,13 +48,8 @@ def _called(tree: Tree, name: str) -> Iterator[cst.CSTNode]:
 
 def _said(tree: Tree, node: cst.CSTNode) -> str:
     """Code without layout, and what the local names in it are given."""
-    names = [n for n in inside(node) if isinstance(n, cst.Name)]
-    given = {
-        f"{name.value}={_code(value)}"
-        for name in names
-        for place in tree.bindings(name)
-        if (value := tree.bound(place)) is not None
-    }
+    names = {n.value for n in inside(node) if isinstance(n, cst.Name)}
+    given = {f"{n}={_code(value)}" for n in names for value in tree.given.get(n, ())}
     return ";".join([_code(node), *sorted(given)])
 
 

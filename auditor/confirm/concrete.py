@@ -173,6 +173,26 @@ class Tree:
         return None
 
     @cached_property
+    def given(self) -> Mapping[str, list[cst.CSTNode]]:
+        """What names are given anywhere in the function, by the name; scopes are not asked."""
+        found: dict[str, list[cst.CSTNode]] = {}
+        for node in self.nodes:
+            targets: list[cst.CSTNode] = []
+            value: cst.CSTNode | None = None
+            if isinstance(node, cst.Assign):
+                targets, value = [one.target for one in node.targets], node.value
+            elif isinstance(node, cst.AnnAssign | cst.AugAssign | cst.NamedExpr):
+                targets, value = [node.target], node.value
+            elif isinstance(node, cst.For | cst.CompFor):
+                targets, value = [node.target], node.iter
+            elif isinstance(node, cst.WithItem) and node.asname is not None:
+                targets, value = [node.asname.name], node.item
+            for name in (one for target in targets for one in inside(target)):
+                if isinstance(name, cst.Name) and value is not None:
+                    found.setdefault(name.value, []).append(value)
+        return found
+
+    @cached_property
     def _captured(self) -> dict[str, list[cst.CSTNode]]:
         """What patterns give names to, by the name: libcst's scopes leave them out."""
         found: dict[str, list[cst.CSTNode]] = {}

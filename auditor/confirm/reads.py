@@ -97,7 +97,8 @@ def _named(
     names = set(claim.names)
     if claim.kind == "call":
         calls = [node for node in there if isinstance(node, cst.Call)]
-        return next((node for node in calls if names & tree.trail(node.func)), None)
+        plain = (node for node in calls if _method(node) in names)
+        return next(plain, None) or next((n for n in calls if names & tree.trail(n.func)), None)
     if not names:
         return _taken(there)
     direct = [node for node in there if names & _written(node)]
@@ -153,7 +154,9 @@ def _entered(tree: Tree, claim: Claim, line: int, waits: Waits) -> Answer:
     if not blocks:
         return Answer("no", "no block begins there")
     block = blocks[0]
-    if not set(claim.names) & tree.trail(*(item.item for item in block.items)):
+    items = [item.item for item in block.items]
+    written = {n.value for item in items for n in inside(item) if isinstance(n, cst.Name)}
+    if not set(claim.names) & written:
         return Answer("no", f"what is entered there leads to no {claim.names[0]}")
     first = block.body.body[:1]
     kinds = dict(waits.primitive)

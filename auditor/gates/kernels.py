@@ -15,6 +15,9 @@ def stored_to(facts: f.FunctionFacts, stores: Stores) -> frozenset[int | str]:
 
     There a pointer may have an offset.
     """
+    tops = (top for stmt in f.statements(facts.body) for top in f.expressions(stmt))
+    if not any(True for top in tops for _ in _calls(top, stores)):
+        return frozenset()
     names = enumerate(p.name for p in facts.parameters)
     found = [(place, name) for place, name in names if _is_target(facts, name, stores)]
     return frozenset(part for pair in found for part in pair)
