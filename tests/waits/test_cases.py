@@ -211,6 +211,10 @@ def under(test: str, text: str, first: str, last: str) -> str:
     return "\n".join([*rows[:begin], f"    if {test}:", *inner, *rows[end + 1 :]])
 
 
+OPEN = """
+def rows(self, slots):
+    return self.pages[slots]
+"""
 COMMON = """
 def run(self):
     self.copied.wait()
@@ -303,6 +307,9 @@ def rows(self, slots):
         ),
         pytest.param(
             READY, without(READY, "self._ready()"), ["lost"], id="a helper by what it does"
+        ),
+        pytest.param(
+            READY, OPEN, [], id="of a helper that is gone altogether nothing is left to call"
         ),
         pytest.param(
             PUBLISH,
