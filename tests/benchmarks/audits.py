@@ -153,3 +153,13 @@ def from_package(path: str) -> str:
     """A path from ``sglang/`` on, wherever the package lies."""
     _, package, after = path.rpartition("sglang/srt/")
     return f"{package}{after}" if package else path
+
+
+def by_function(session: Session, tree: Path, rule: str) -> dict[str, str]:
+    """With which confidence a rule reports what functions of a tree by itself, by path and name."""
+    document = session.document(tree, tree, select=(rule,), confidence="low")
+    return {
+        f"{from_package(row['path'])} {row['symbol']}": row["confidence"]
+        for row in document["findings"]
+        if row["rule"] == rule
+    }

@@ -23,8 +23,7 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from auditor.model import Confidence
-from tests.benchmarks.audits import Session, from_package
+from tests.benchmarks.audits import Session, by_function
 from tests.benchmarks.edits import Edit, drawn, of_server, parsed, print_dry
 from tests.benchmarks.gated import read_tree
 from tests.benchmarks.mutate import Copy
@@ -168,16 +167,6 @@ EDITS: dict[str, Edit[Block]] = {
 }
 
 
-def reported(session: Session, tree: Path, confidence: Confidence = "low") -> dict[str, str]:
-    """With which confidence the rule reports what functions, by path and name."""
-    document = session.document(tree, tree, select=(RULE,), confidence=confidence)
-    return {
-        f"{from_package(row['path'])} {row['symbol']}": row["confidence"]
-        for row in document["findings"]
-        if row["rule"] == RULE
-    }
-
-
 def run(
     tree: Path, edits: Sequence[str], sample: int, seed: int, tell: Callable[[str], None]
 ) -> list[Outcome]:
@@ -188,7 +177,7 @@ def run(
     results: list[Outcome] = []
     with tempfile.TemporaryDirectory() as scratch, Session() as session:
         copy = Copy(tree, files, Path(scratch) / "tree")
-        before = reported(session, copy.folder)
+        before = by_function(session, copy.folder, RULE)
         for number, block in enumerate(chosen):
             key = f"{block.path} {block.qualname}"
             for edit in edits:
@@ -196,10 +185,12 @@ def run(
                 if source is None or key in before:
                     continue
                 copy.replace(block.path, source)
-                results.append(Outcome(block, edit, reported(session, copy.folder).get(key, "")))
+                results.append(
+                    Outcome(block, edit, by_function(session, copy.folder, RULE).get(key, ""))
+                )
                 if results[-1].wrong:
-                    told = "missed" if EDITS[edit].breaks else "false alarm"
-                    tell(f"{told:12} {edit}: {block.place}")
+                    what = "missed" if EDITS[edit].breaks else "false alarm"
+                    tell(f"{what:12} {edit}: {block.place}")
             copy.restore(block.path)
     return results
 

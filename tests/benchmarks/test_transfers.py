@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.transfers import EDITS, Method, edited, find, run, table
+from tests.benchmarks.transfers import EDITS, Method, find, run, table
 
 POOL = """
 
@@ -29,7 +29,7 @@ def methods() -> dict[str, Method]:
 
 
 def made(edit: str) -> str:
-    source = edited(FILE.encode(), methods()["WidePool.push_out"], edit, 0)
+    source = EDITS[edit].of(FILE.encode(), methods()["WidePool.push_out"], 0)
     assert source is not None
     return source.decode().split("class TallPool")[0].split("class WidePool")[1]
 
@@ -65,7 +65,7 @@ def test_the_edits(edit: str, text: str) -> None:
 @pytest.mark.parametrize("edit", EDITS)
 def test_every_edit_is_python(edit: str) -> None:
     for method in methods().values():
-        source = edited(FILE.encode(), method, edit, 3)
+        source = EDITS[edit].of(FILE.encode(), method, 3)
         assert source is not None and ast.parse(source)
 
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import difflib
 import re
 import tempfile
 from collections import defaultdict
@@ -26,14 +25,13 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from auditor.model import Confidence
-from tests.benchmarks.audits import Session, from_package
+from tests.benchmarks.audits import Session, by_function
+from tests.benchmarks.edits import Edit, of_server, print_dry
 from tests.benchmarks.gated import read_tree
 from tests.benchmarks.mutate import Copy
 from tests.benchmarks.releases import trees
 
 RULE = "transfer-unfinished"
-LEFT_OUT = ("/test", "/benchmark", "multimodal_gen/", "/bench_")
 WAITS = ("synchronize", "wait", "wait_stream", "wait_event", "result", "record")
 STARTS = re.compile(r"(?:^|_)(?:transfer|backup|writeback|offload|async|submit|copy)(?:_|$)")
 NO_TRANSFER = re.compile(r"__|forward|capture|warmup|init|load_weights|_?(?:get_\w+_buffer|free)$")
@@ -62,15 +60,6 @@ class Method:
 
 
 @dataclass(frozen=True)
-class Edit:
-    """What is done to the waits of a method; ``breaks`` says whether one is lost by that."""
-
-    title: str
-    breaks: bool
-    make: Callable[[list[str], Method, int], list[str]]
-
-
-@dataclass(frozen=True)
 class Outcome:
     """What one edit led to: with which confidence it is reported there, empty for not at all."""
 
@@ -86,11 +75,8 @@ class Outcome:
 def find(files: dict[str, bytes]) -> list[Method]:
     """Every such method of the server's files that has a sibling, in the order of the files."""
     found: list[Method] = []
-    for path in sorted(files):
-        data = files[path]
-        if not path.startswith("sglang/srt/") or any(part in f"/{path}" for part in LEFT_OUT):
-            continue
-        if any(f".{name}(".encode() in data for name in WAITS) and b"\r" not in data:
+    for path, data in of_server(files):
+        if any(f".{name}(".encode() in data for name in WAITS):
             found += sorted(_methods(ast.parse(data), path, ""), key=lambda method: method.line)
     named: dict[str, set[tuple[str, str]]] = defaultdict(set)
     for method in found:
@@ -219,7 +205,7 @@ def _recorded(lines: list[str], method: Method, seed: int) -> list[str]:
     return _without(lines, method, event)
 
 
-EDITS = {
+EDITS: dict[str, Edit[Method]] = {
     "deleted": Edit("deleted", True, _deleted),
     "flagged": Edit("under a test", True, _flagged),
     "left": Edit("behind a way out", True, _left),
@@ -227,26 +213,6 @@ EDITS = {
     "helper": Edit("made by a new function", False, _helped),
     "recorded": Edit("an event that is recorded", False, _recorded),
 }
-
-
-def edited(source: bytes, method: Method, edit: str, seed: int) -> bytes | None:
-    """The file with the waits of a method edited; None where the edit does not fit."""
-    text = "\n".join(EDITS[edit].make(source.decode().split("\n"), method, seed))
-    try:
-        ast.parse(text)
-    except SyntaxError:
-        return None
-    return text.encode()
-
-
-def reported(session: Session, tree: Path, confidence: Confidence = "low") -> dict[str, str]:
-    """With which confidence the rule reports what functions, by path and name."""
-    document = session.document(tree, tree, select=(RULE,), confidence=confidence)
-    return {
-        f"{from_package(row['path'])} {row['symbol']}": row["confidence"]
-        for row in document["findings"]
-        if row["rule"] == RULE
-    }
 
 
 def run(
@@ -257,20 +223,22 @@ def run(
     results: list[Outcome] = []
     with tempfile.TemporaryDirectory() as scratch, Session() as session:
         copy = Copy(tree, files, Path(scratch) / "tree")
-        before = reported(session, copy.folder)
+        before = by_function(session, copy.folder, RULE)
         for number, method in enumerate(find(files)):
             key = f"{method.path} {method.qualname}"
             if method.siblings < siblings or key in before:
                 continue
             for edit in edits:
-                source = edited(files[method.path], method, edit, number)
+                source = EDITS[edit].of(files[method.path], method, number)
                 if source is None:
                     continue
                 copy.replace(method.path, source)
-                results.append(Outcome(method, edit, reported(session, copy.folder).get(key, "")))
+                results.append(
+                    Outcome(method, edit, by_function(session, copy.folder, RULE).get(key, ""))
+                )
                 if results[-1].wrong:
-                    told = "missed" if EDITS[edit].breaks else "false alarm"
-                    tell(f"{told:12} {edit}: {method.place}")
+                    what = "missed" if EDITS[edit].breaks else "false alarm"
+                    tell(f"{what:12} {edit}: {method.place}")
             copy.restore(method.path)
     return results
 
@@ -299,25 +267,12 @@ def main() -> None:
     edits = options.edits.split(",")
     for version, tree in trees(options.releases).items():
         if options.dry_run:
-            _dry(tree, edits, options.siblings)
+            files = read_tree(tree)
+            chosen = [method for method in find(files) if method.siblings >= options.siblings]
+            print_dry(files, chosen, {name: EDITS[name] for name in edits})
             continue
         results = run(tree, edits, options.siblings, lambda text: print(text, flush=True))
         print(f"{version}: {len({done.method for done in results})} methods\n\n{table(results)}\n")
-
-
-def _dry(tree: Path, edits: Sequence[str], siblings: int) -> None:
-    files = read_tree(tree)
-    for number, method in enumerate(find(files)):
-        if method.siblings < siblings:
-            continue
-        print(f"\n{method.place}")
-        for edit in edits:
-            source = edited(files[method.path], method, edit, number)
-            if source is None:
-                print(f"{edit}: does not fit")
-                continue
-            old, new = (text.decode().splitlines(True) for text in (files[method.path], source))
-            print(f"{edit}:", "".join(list(difflib.unified_diff(old, new, n=1))[2:]))
 
 
 if __name__ == "__main__":
