@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from auditor.checks.view import View
+from auditor.claims import Claim
 from auditor.model import Checked, Confidence, Evidence, Hit, Location, Symbol
 from auditor.rulebook import Param, Parameters
 from auditor.source import facts as f
@@ -85,6 +86,7 @@ def _hit(gap: Gap) -> Hit:
         _REACH,
         _fix(gap),
         f"{place.owner}.{method.name}",
+        claim=Claim("read", ()),
     )
 
 

@@ -43,6 +43,18 @@ def test_a_finding_names_the_siblings_and_where_they_wait() -> None:
     assert finding.hit.where.line == 26
 
 
+@pytest.mark.parametrize("wait", [WAIT, "await self.sent.wait()"])
+def test_a_second_reading_sees_the_copy_and_the_ends_of_the_siblings(wait: str) -> None:
+    family = "".join(pool(name, method(f"{COPY}\n{wait}")) for name in ("Wide", "Tall"))
+    made = HEAD + family + pool("Flat", method(COPY))
+    report = audited(made.replace("def push", "async def push") if "await" in wait else made)
+    [finding] = [one for one in report.findings if one.rule == RULE]
+    assert (finding.hit.confirmed, report.disagreements) == ("yes", ())
+    assert finding.hit.where.end_column > finding.hit.where.column
+    ends = [piece.end_column - piece.column for piece in finding.hit.evidence if piece.sibling]
+    assert ends == [len(wait.removeprefix("await "))] * 2
+
+
 def test_a_wait_on_some_path_and_one_that_comes_too_late_are_said_so() -> None:
     [finding] = found(flat(f"{COPY}\nif slots:\n    return\n{WAIT}"))
     assert "returns on some path without waiting" in finding.hit.message
