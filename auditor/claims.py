@@ -6,6 +6,9 @@ from typing import Literal
 
 import msgspec
 
+Lines = tuple[int, int]
+"""The first and the last line of a function in its file."""
+
 
 class Claim(msgspec.Struct, frozen=True, tag=True):
     """What a hit says of one tree.
@@ -34,6 +37,6 @@ class LostWait(msgspec.Struct, frozen=True, tag=True):
 
     shape: Literal["lost", "weakened", "late", "elsewhere", "lock"]
     name: str
-    own: tuple[int, int]
-    earlier: tuple[int, int]
+    own: Lines
+    earlier: Lines
     about: int = 0

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from auditor.checks.view import View
-from auditor.claims import Claim, LostWait
+from auditor.claims import Claim, Lines, LostWait
 from auditor.confirm.answers import Answer, Question, Span, Waits
 from auditor.confirm.kept import Answers
 from auditor.confirm.passages import Passage, Text, Unreadable
@@ -23,9 +23,6 @@ from auditor.triage.findings import Blame
 
 STAGE = "confirm"
 """That of what could not be read a second time."""
-
-Lines = tuple[int, int]
-"""The first and the last line of a function in its file."""
 
 
 class SecondReading:

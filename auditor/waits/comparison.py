@@ -6,6 +6,7 @@ import re
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
+from auditor.claims import Lines
 from auditor.source.statements import Piece
 from auditor.waits.calls import VERBS, Calls
 from auditor.waits.changed import Changed, Pair, Pieces
@@ -17,9 +18,6 @@ from auditor.waits.untouched import Telling
 from auditor.waits.waiters import Waiters
 
 _NAME = re.compile(rb"\w+")
-
-Lines = tuple[int, int]
-"""The first and the last line of a function in its file."""
 
 
 @dataclass(frozen=True)
