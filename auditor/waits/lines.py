@@ -27,6 +27,9 @@ DECORATES = "@"
 
 _SAYS = frozenset(("print", "log", "debug", "info", "warning", "error", "exception"))
 
+Given = frozenset[str]
+"""The names that decide within an expression whether a part of it is come to."""
+
 _OPPOSITES = {"is not": "is", "!=": "=="}
 """Comparisons that say the same as the opposite of another."""
 
@@ -214,9 +217,9 @@ class _Reader:
         calls: list[str] = []
         works = False
         for top in f.expressions(stmt):
-            pending: list[tuple[f.Expr, bool]] = [(top, False)]
+            pending: list[tuple[f.Expr, bool, Given]] = [(top, False, frozenset())]
             while pending:
-                node, deferred = pending.pop()
+                node, deferred, given = pending.pop()
                 if isinstance(node, f.Name):
                     names.add(node.id)
                     continue
@@ -228,11 +231,11 @@ class _Reader:
                     works |= called not in TELLS_NOTHING
                     site = site_of(node, called, self.aliases, self.waiters, deferred)
                     if site is not None:
-                        sites.append(site)
+                        sites.append(replace(site, given=given))
                 elif isinstance(node, f.Sub):
                     works = True
                 deferred |= isinstance(node, f.Lambda)
-                pending += [(child, deferred) for child in f.children(node)]
+                pending += [(child, deferred, told) for child, told in _parts(node, given)]
         # What the aliases stand for is named too.
         names = self.aliases.named(names)
         if (sites and len(calls) <= len(sites)) or isinstance(stmt, f.With):
@@ -275,6 +278,20 @@ class _Reader:
 
     def said(self, expr: f.Expr) -> str:
         return text_of(expr, NO_ALIASES)
+
+
+def _parts(expr: f.Expr, given: Given) -> Iterator[tuple[f.Expr, Given]]:
+    """What an expression is made of, each with the names by which it is come to."""
+    if isinstance(expr, f.Choice):
+        yield expr.test, given
+        given |= frozenset(names_in(expr.test))
+        yield from ((expr.body, given), (expr.orelse, given))
+    elif isinstance(expr, f.Group) and expr.op in ("and", "or"):
+        for part in expr.parts:
+            yield part, given
+            given |= frozenset(names_in(part))
+    else:
+        yield from ((child, given) for child in f.children(expr))
 
 
 def _swallows(handler: tuple[f.Stmt, ...]) -> bool:

@@ -125,6 +125,12 @@ class _Comparison:
         if now[1].deferred and not old[1].deferred:
             why = "in a function that is only defined here"
             return Loss("weakened", old[1], now[1].line, False, now[1], why=why)
+        if not old[1].given:
+            had = {name for a in then.around for _, _, names in a.asks for name in names}
+            if now[1].given - had and not self.asks_for_it(now[1].given, now[1]):
+                why = "in a part of an expression that need not be come to"
+                alone = self.match.quiet_but({old[0]}, {now[0]})
+                return Loss("weakened", old[1], now[1].line, alone, now[1], why=why)
         for depth, around in enumerate(line.around):
             new = self.new_asks(around, line, then)
             if around.block in ("if", "else"):

@@ -74,12 +74,12 @@ def match(before: Body, after: Body) -> Match:
         kept += [((number, a), (other, b)) for a, b in zip(mine, theirs, strict=False)]
     lost = _rest(before, {pair[0] for pair in kept})
     come = _rest(after, {pair[1] for pair in kept})
-    for by_key in (True, False):
+    for key in (_of_object, _as_said, _at_any_time):
         waiting: dict[object, deque[Numbered]] = defaultdict(deque)
         for found in come:
-            waiting[_key(found[1], by_key)].append(found)
+            waiting[key(found[1])].append(found)
         for found in lost:
-            others = waiting[_key(found[1], by_key)]
+            others = waiting[key(found[1])]
             if others:
                 kept.append((found, others.popleft()))
         lost = _rest(before, {pair[0] for pair in kept})
@@ -87,9 +87,17 @@ def match(before: Body, after: Body) -> Match:
     return Match(before, after, lines, tuple(kept), tuple(lost), tuple(come))
 
 
-def _key(site: Site, by_key: bool) -> object:
-    """What a wait is told by: its object with aliases written out, or as it is said."""
-    return site.key if by_key else (site.kind, site.said, site.deferred)
+def _of_object(site: Site) -> object:
+    return site.key
+
+
+def _as_said(site: Site) -> object:
+    return site.kind, site.said, site.deferred
+
+
+def _at_any_time(site: Site) -> object:
+    """What tells a wait whose call was put off, or no longer is."""
+    return site.kind, site.what, site.by
 
 
 def _rest(body: Body, taken: set[Numbered]) -> list[Numbered]:

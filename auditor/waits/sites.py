@@ -43,7 +43,8 @@ class Site:
     ``what`` and ``by`` are texts with aliases written out, ``said`` is the call as it stands,
     ``index`` are the names in what a keyed wait is given;
     ``subject`` the last name of what is waited for, ``waiter`` that of who waits. ``by`` is empty
-    for the thread itself. ``name`` is the method. ``deferred`` says that it stands in a lambda.
+    for the thread itself. ``name`` is the method. ``deferred`` says that it stands in a lambda;
+    ``given`` are the names that decide within the expression whether it is made at all.
     """
 
     kind: Kind
@@ -57,6 +58,7 @@ class Site:
     column: int
     deferred: bool = False
     index: frozenset[str] = frozenset()
+    given: frozenset[str] = frozenset()
 
     @property
     def key(self) -> tuple[str, str, str, bool]:

@@ -308,6 +308,32 @@ def rows(self, slots):
         pytest.param(
             READY, without(READY, "self._ready()"), ["lost"], id="a helper by what it does"
         ),
+        *(
+            pytest.param(EVENT, EVENT.replace("self.copied.wait()", text), shapes, id=text)
+            for text, shapes in (
+                ("self.mode and self.copied.wait()", ["weakened"]),
+                ("self.mode or self.copied.wait()", ["weakened"]),
+                ("self.copied.wait() if self.mode else None", ["weakened"]),
+                ("None if self.mode else self.copied.wait()", ["weakened"]),
+                ("self.later = lambda: self.copied.wait()", ["weakened"]),
+                ("self.copied and self.copied.wait()", []),
+                ("self.copied.wait() if self.copied is not None else None", []),
+                ("self.copied.wait() and self.mode", []),
+                ("None if self.copied.wait() else self.mode", []),
+            )
+        ),
+        pytest.param(
+            under("self.strict", EVENT, *["self.copied.wait()"] * 2),
+            EVENT.replace("self.copied.wait()", "self.strict and self.copied.wait()"),
+            [],
+            id="the test that there was, within the line",
+        ),
+        pytest.param(
+            EVENT.replace("self.copied.wait()", "self.mode and self.copied.wait()"),
+            EVENT.replace("self.copied.wait()", "self.mode and self.copied.wait(); slots += 1"),
+            [],
+            id="in part of an expression as before",
+        ),
         pytest.param(
             READY, OPEN, [], id="of a helper that is gone altogether nothing is left to call"
         ),
