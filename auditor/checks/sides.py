@@ -15,7 +15,7 @@ from auditor.source.facts import ModuleFacts
 from auditor.source.index import SourceIndex
 from auditor.source.names import Derived
 from auditor.source.results import content_key
-from auditor.source.scans import Scans
+from auditor.source.scans import Found, Scans
 from auditor.source.scout import Scout, Scouted, lost_waits
 from auditor.source.store import FactStore
 from auditor.streams.reading import Read
@@ -108,10 +108,11 @@ class Sides:
             before = {p: data for p, data in other.items() if fork.get(p, data) is not data}
             self.store.facts({path: fork[path] for path in sorted(self.store.known(before))})
 
-    def adopt(self, skipped: Iterable[Skipped], facts: Mapping[bytes, bytes]) -> None:
-        """Take over what another process could not read, and what it extracted."""
+    def adopt(self, skipped: Iterable[Skipped], facts: Mapping[bytes, bytes], found: Found) -> None:
+        """Take over what another process could not read, what it extracted, and what it found."""
         self.skipped += [row for row in skipped if row not in self.skipped]
         self.store.adopt(facts)
+        self.scans.adopt(found)
 
     def save(self) -> None:
         """Keep what was worked out of the views for later runs."""

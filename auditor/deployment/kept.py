@@ -6,7 +6,7 @@ is as it was, wherever in them it now stands.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -39,24 +39,31 @@ def conditions(
     places: Collection[Place],
     cache: Path | None,
     alone: bool,
-) -> dict[Place, Needs]:
+) -> Callable[[], dict[Place, Needs]]:
     """The conditions of places of a tree, as an earlier run found them or anew.
 
-    ``digests`` tell the contents of its files apart. ``arming`` are the names of the methods that
-    put something in a gate's place. ``alone`` asks for no second process.
+    They are begun at once, and waited for when the outcome is called for. ``digests`` tell the
+    contents of the tree's files apart. ``arming`` are the names of the methods that put something
+    in a gate's place. ``alone`` asks for no second process.
     """
     if not places:
-        return {}
+        return dict
     tree = Tree(sources, sources.get)
     store = ResultStore(cache, Kept)
     rows = sorted(places, key=msgspec.json.encode)
     key = content_key(["conditions", *sorted(arming), *map(msgspec.json.encode, rows)], ())
     kept = store.load(key)
-    found = still(kept, tree, digests) if kept is not None else None
-    if found is None:
-        found, grounds = needs_of(tree, arming, rows, alone=alone)
+    known = still(kept, tree, digests) if kept is not None else None
+    if known is not None:
+        return known.copy
+    begun = needs_of(tree, arming, rows, alone=alone)
+
+    def outcome() -> dict[Place, Needs]:
+        found, grounds = begun()
         store.save(key, keep(digests, found, grounds))
-    return found
+        return found
+
+    return outcome
 
 
 def keep(digests: Mapping[str, bytes], found: Mapping[Place, Needs], grounds: Grounds) -> Kept:
@@ -78,11 +85,11 @@ def still(kept: Kept, tree: Tree, digests: Mapping[str, bytes]) -> dict[Place, N
     changed = sorted(path for path, digest in digests.items() if kept.digests[path] != digest)
     if not kept.whole.isdisjoint(changed):
         return None
-    asked = set(of_server(changed))
+    server = set(of_server(changed))
     moved: dict[str, list[tuple[Seen, Seen]]] = {}
     for path in changed:
         data = tree.content(path) or b""
-        if path in asked:
+        if path in server:
             held = words(data)
             for way, name, paths in kept.where:
                 if (name.encode() in held and WAYS[way](data, name)) is not (path in paths):

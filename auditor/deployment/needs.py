@@ -172,11 +172,12 @@ def _union(
 
 def needs_of(
     tree: Tree, arming: Collection[str], places: Iterable[Place], *, alone: bool = True
-) -> tuple[dict[Place, Needs], Grounds]:
+) -> Callable[[], tuple[dict[Place, Needs], Grounds]]:
     """The conditions of each place of a tree, by its paths, and what they rest on.
 
-    ``arming`` are the names of the methods that put something in a gate's place. How a pool is made
-    is asked apart from the rest: without ``alone`` two processes do it.
+    They are begun at once, and waited for when the outcome is called for. ``arming`` are the names
+    of the methods that put something in a gate's place. How a pool is made is asked apart from the
+    rest: without ``alone`` two processes do it.
     """
     places = list(places)
     options = flags(tree)
@@ -193,16 +194,20 @@ def needs_of(
         found = [[told.alternatives(q(ways, place)) for q in questions] for place in places]
         return found, Grounds.of(code, tree)
 
-    beside = Background(
+    making = Background(lambda: ask(_made), alone=alone)
+    running = Background(
         lambda: ask(lambda ways, place: _armed(ways, arming, place), _run), alone=alone
     )
-    made, grounds = ask(_made)
-    others, more = beside.result()
-    found = {
-        place: Needs(armed, _all(there, run))
-        for place, [there], [armed, run] in zip(places, made, others, strict=True)
-    }
-    return found, grounds | more
+
+    def outcome() -> tuple[dict[Place, Needs], Grounds]:
+        (made, grounds), (others, more) = making.result(), running.result()
+        found = {
+            place: Needs(armed, _all(there, run))
+            for place, [there], [armed, run] in zip(places, made, others, strict=True)
+        }
+        return found, grounds | more
+
+    return outcome
 
 
 def _armed(ways: Ways, arming: Collection[str], place: Place) -> Cases:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +33,7 @@ from auditor.runs.opening import skipped_of
 from auditor.runs.other_sides import Defects, Witnesses, defects
 from auditor.runs.request import Clock
 from auditor.source.results import ResultStore, content_key
+from auditor.source.scans import Found
 from auditor.triage.findings import blame, triage
 
 Norms = dict[CheckName, Any]
@@ -110,18 +111,19 @@ def _judge(
     rules = [rule for rule in rules if rule.check in CHECKS]
     apart = [rule for rule in rules if CHECKS[rule.check].alone]
     rest = [rule for rule in rules if not CHECKS[rule.check].alone]
-    norms = _learned(apart, views)
-    beside = Background(lambda: _found(apart, norms, views, sides), alone=alone)
+    beside = Background(lambda: _found(apart, views, sides), alone=alone)
     sides.analyse(views)
     with clock.stage("judge", 0, len(fork.readings.readings)):
-        norms |= _learned(rest, views)
+        norms = _learned(rest, views)
         workings.views, workings.norms = views, norms
         elsewhere = Background(lambda: defects(rest, norms, others), alone=alone)
         hits = [(rule, hit) for rule in rest for hit in _hits(rule, norms, fork)]
         checked = _checked(rest, norms, fork)
     with clock.stage("confirm", 0, len(hits)):
         also = beside.result()
-        sides.adopt(also.skipped, also.facts)
+        sides.adopt(also.skipped, also.facts, also.scanned)
+        places = _Places(fork, cache, alone)
+        places.ask(hit for _, hit in [*hits, *also.hits])
         second = SecondReading(views, cache)
         hits = second.confirmed([*hits, *((apart[number], hit) for number, hit in also.hits)])
         hits = distinct(hits)
@@ -148,7 +150,7 @@ def _judge(
         for path, name in sorted(view.readings.evaluator.too_deep)
     )
     with clock.stage("conditions"):
-        needs = _needs(fork, [hit for _, hit, _ in blamed], report_path, cache, alone)
+        needs = places.needs([hit for _, hit, _ in blamed], report_path)
     unconfirmed = (
         msgspec.structs.replace(row, path=report_path(row.side, row.path)) for row in second.skipped
     )
@@ -165,14 +167,19 @@ class _Found(NamedTuple):
     elsewhere: list[Defects]
     skipped: Sequence[Skipped]
     facts: Mapping[bytes, bytes]
+    scanned: Found
 
 
-def _found(rules: Sequence[Rule], norms: Norms, views: Sequence[View], sides: Sides) -> _Found:
+def _found(rules: Sequence[Rule], views: Sequence[View], sides: Sides) -> _Found:
+    known = sides.scans.known()
     fork, others = views[0], views[1:]
+    norms = _learned(rules, views)
     hits = [(number, hit) for number, rule in enumerate(rules) for hit in _hits(rule, norms, fork)]
     checked = _checked(rules, norms, fork)
     elsewhere = defects(rules, norms, others)
-    return _Found(hits, checked, elsewhere, sides.skipped, sides.store.fresh)
+    return _Found(
+        hits, checked, elsewhere, sides.skipped, sides.store.fresh, sides.scans.since(known)
+    )
 
 
 def _learned(rules: Sequence[Rule], views: Sequence[View]) -> Norms:
@@ -192,34 +199,52 @@ def _merged(one: Defects, other: Defects) -> Defects:
     return {name: [*one.get(name, ()), *other.get(name, ())] for name in {*one, *other}}
 
 
-def _needs(
-    fork: View,
-    hits: Sequence[Hit],
-    report_path: Callable[[Side, str], str],
-    cache: Path | None,
-    alone: bool,
-) -> tuple[tuple[Symbol, Needs], ...]:
+class _Places:
     """The conditions of the places of hits, in the fork's tree."""
-    places = {hit.where.symbol: _place(fork, hit) for hit in hits}
-    # What is a guess, and about no pool, is not worth following through the tree.
-    sure = {hit.where.symbol for hit in hits if hit.confidence != "low"}
-    places = {
-        symbol: place
-        for symbol, place in places.items()
-        if symbol.path.startswith(SERVER) and (place.classes or symbol in sure)
-    }
 
-    def path_of(path: str) -> str:
-        return report_path("fork", path)
+    def __init__(self, fork: View, cache: Path | None, alone: bool) -> None:
+        self.fork = fork
+        self.cache = cache
+        self.alone = alone
+        self.asked: dict[Place, Callable[[], dict[Place, Needs]]] = {}
 
-    sources = fork.sources
-    digests = {path: fork.scans.digest(data) for path, data in sources.items()}
-    asked = {*places.values()}
-    found = conditions(sources, digests, fork.readings.arming, asked, cache, alone)
-    return tuple(
-        (msgspec.structs.replace(symbol, path=path_of(symbol.path)), found[place].placed(path_of))
-        for symbol, place in places.items()
-    )
+    def ask(self, hits: Iterable[Hit]) -> None:
+        """Have them worked out, where they are not yet, while the run goes on."""
+        places = {*self._of(hits).values()} - self.asked.keys()
+        sources, scans = self.fork.sources, self.fork.scans
+        digests = {path: scans.digest(data) for path, data in sources.items()}
+        arming = self.fork.readings.arming
+        begun = conditions(sources, digests, arming, places, self.cache, self.alone)
+        self.asked |= dict.fromkeys(places, begun)
+
+    def needs(
+        self, hits: Sequence[Hit], report_path: Callable[[Side, str], str]
+    ) -> tuple[tuple[Symbol, Needs], ...]:
+        """What was asked for, by symbols with report paths."""
+        self.ask(hits)  # a hit may have moved to a caller since
+
+        def path_of(path: str) -> str:
+            return report_path("fork", path)
+
+        found = {place: each for begun in {*self.asked.values()} for place, each in begun().items()}
+        return tuple(
+            (
+                msgspec.structs.replace(symbol, path=path_of(symbol.path)),
+                found[place].placed(path_of),
+            )
+            for symbol, place in self._of(hits).items()
+        )
+
+    def _of(self, hits: Iterable[Hit]) -> dict[Symbol, Place]:
+        hits = list(hits)
+        places = {hit.where.symbol: _place(self.fork, hit) for hit in hits}
+        # What is a guess, and about no pool, is not worth following through the tree.
+        sure = {hit.where.symbol for hit in hits if hit.confidence != "low"}
+        return {
+            symbol: place
+            for symbol, place in places.items()
+            if symbol.path.startswith(SERVER) and (place.classes or symbol in sure)
+        }
 
 
 def _place(fork: View, hit: Hit) -> Place:

@@ -30,7 +30,7 @@ def pointed(
     kept: list[Judged] = []
     moved: dict[tuple[str, str, str], Judged] = {}
     for rule, hit, blame in judged:
-        users = _changed_users(hit, blame, fork, norms[rule.check], witnesses)
+        users = _changed_users(hit, blame, fork, norms.get(rule.check), witnesses)
         if not users:
             kept.append((rule, hit, blame))
             continue
@@ -56,7 +56,7 @@ def _covers(own: Iterable[Hit], hit: Hit) -> bool:
 
 
 def _changed_users(
-    hit: Hit, blame: Blame, fork: View, norm: Norm, witnesses: Witnesses
+    hit: Hit, blame: Blame, fork: View, norm: Norm | None, witnesses: Witnesses
 ) -> list[Place]:
     """The callers that make the hit one, and that upstream has not or not with this text."""
     if blame.origin != "introduced" or not _is_upstreams(hit.where.symbol, fork, witnesses):

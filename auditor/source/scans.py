@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from auditor.source.results import ResultStore, content_key
 
-_Answers = dict[bytes, dict[bytes, list[Any]]]
+Found = dict[bytes, dict[bytes, list[Any]]]
 """Pattern → digest of a content → what the pattern finds there."""
 _KEPT = 2
 _WORTH_WRITING = 0.02
@@ -26,9 +27,9 @@ class Scans:
 
     def __init__(self, cache: Path | None = None) -> None:
         """What an earlier run found is taken over from the folder ``cache``."""
-        self._store = ResultStore(cache and cache / "scans", _Answers, _KEPT)
+        self._store = ResultStore(cache and cache / "scans", Found, _KEPT)
         self._about = content_key(["scans"], ())
-        self._kept: _Answers | None = None
+        self._kept: Found | None = None
         self._interned: dict[bytes, bytes] = {}
         self._digests: dict[int, bytes] = {}
         self._answers: dict[re.Pattern[bytes], dict[int, list[Any]]] = {}
@@ -71,10 +72,41 @@ class Scans:
         interned = self._interned.values()
         return {id(data): kept[d] for data in interned if (d := self.digest(data)) in kept}
 
+    def known(self) -> dict[bytes, int]:
+        """How many contents each pattern has been looked for in."""
+        return {pattern.pattern: len(answers) for pattern, answers in self._answers.items()}
+
+    def since(self, known: Mapping[bytes, int]) -> Found:
+        """What was found after ``known`` was asked for, for ``adopt`` in another process."""
+        digests = self._digests_by_id
+        return {
+            pattern.pattern: {
+                digests[n]: answer
+                for n, answer in islice(answers.items(), known.get(pattern.pattern, 0), None)
+            }
+            for pattern, answers in self._answers.items()
+        }
+
+    def adopt(self, found: Found) -> None:
+        """Take over what another process found in contents that are interned here too."""
+        interned = {self.digest(data): id(data) for data in self._interned.values()}
+        for text, answers in found.items():
+            pattern = re.compile(text)
+            known = self._answers.get(pattern)
+            if known is None:
+                known = self._answers[pattern] = self._recalled(pattern)
+            new = {interned[d]: answer for d, answer in answers.items() if d in interned}
+            self._grown += len(new.keys() - known.keys())
+            known.update(new)
+
+    @property
+    def _digests_by_id(self) -> dict[int, bytes]:
+        return {id(data): self.digest(data) for data in self._interned.values()}
+
     def save(self) -> None:
         """Keep what was found in the files of this run, if enough of it is new to be worth it."""
         if self._grown > _WORTH_WRITING * len(self._answers) * len(self._interned):
-            digests = {id(data): self.digest(data) for data in self._interned.values()}
+            digests = self._digests_by_id
             found = {
                 pattern.pattern: {digests[n]: answer for n, answer in answers.items()}
                 for pattern, answers in self._answers.items()

@@ -53,11 +53,11 @@ BESIDE = {
 
 def asked(tree: Mapping[str, bytes], cache: Path | None) -> Needs:
     digests = {path: hashlib.sha256(data).digest() for path, data in tree.items()}
-    return kept.conditions(tree, digests, {"attach"}, [PLACE], cache, True)[PLACE]
+    return kept.conditions(tree, digests, {"attach"}, [PLACE], cache, True)()[PLACE]
 
 
 def anew(tree: Mapping[str, bytes]) -> Needs:
-    found, _ = needs_of(Tree(tree, tree.get), {"attach"}, [PLACE])
+    found, _ = needs_of(Tree(tree, tree.get), {"attach"}, [PLACE])()
     return found[PLACE]
 
 
@@ -236,7 +236,8 @@ def test_of_a_file_that_its_lines_do_not_tell_all_counts(tmp_path: Path) -> None
 def test_two_processes_find_and_rest_on_the_same(start: str) -> None:
     tree = tree_of(start)
     one, two = (
-        needs_of(Tree(tree, tree.get), {"attach"}, [PLACE], alone=alone) for alone in (True, False)
+        needs_of(Tree(tree, tree.get), {"attach"}, [PLACE], alone=alone)()
+        for alone in (True, False)
     )
     assert one == two
     assert (SCHEDULER in one[1].whole) is (start is MISLEADING)

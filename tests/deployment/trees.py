@@ -115,7 +115,7 @@ def tree_of(scheduler: str, files: Mapping[str, str] | None = None) -> dict[str,
 
 def needs(tree: Mapping[str, bytes], place: Place = PLACE) -> Needs:
     """The conditions of one place of a tree."""
-    found, _ = needs_of(Tree(tree, tree.get), {"attach"}, [place])
+    found, _ = needs_of(Tree(tree, tree.get), {"attach"}, [place])()
     return found[place]
 
 
