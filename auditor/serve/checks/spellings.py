@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from auditor.model import (
     Argument,
     Confidence,
@@ -23,7 +25,7 @@ from auditor.model import (
 from auditor.rulebook import Param
 from auditor.serve.checks.seen import OtherTree, ServeView
 from auditor.serve.tables.facts import Flag
-from auditor.serve.tables.flags import resolve
+from auditor.serve.tables.flags import Resolution, resolve
 
 Value = str | int | float | bool | tuple[str, ...]
 
@@ -35,6 +37,9 @@ _OPTIONAL = re.compile(
 _CONSTANT = re.compile(r"""'[^'"]*'|"[^'"]*"|-?[\d.]+(?:e-?\d+)?|None|True|False""")
 _MOST_GUESSES = 1_000
 _LONGEST_GUESSED = 100
+SAID = frozenset({"true", "false", "1", "0", "yes", "no", "on", "off"})
+"""What is written after a switch that takes nothing."""
+
 _WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 # Text that a run or a reader still has to fill in (`$TP`, `<model>`).
 _SHELL_TEXT = frozenset("$<>{}`*")
@@ -84,6 +89,7 @@ class Spellings:
         self._by_name = {n: flag for flag in self._flags for n in (*flag.names, *flag.negation)}
         self._by_dest: dict[str, Flag] = {}
         self._known: dict[str, Meaning] = {}
+        self._resolved: dict[str, Resolution] = {}
         self._guesses = Guesses({name: name for name in self._by_name}, 0.8)
         for flag in self._flags:
             known = self._by_dest.get(flag.dest)
@@ -100,11 +106,17 @@ class Spellings:
         Python 3.12.8, and the interpreter that will run is not known.
         """
         if text not in self._known:
-            found = resolve(self._flags, text)
+            found = self.resolution(text)
             names = found.names or ((found.name,) if found.flag is not None else ())
             flags = tuple({id(self._by_name[n]): self._by_name[n] for n in names}.values())
             self._known[text] = Meaning(text, flags, names, found.kind == "exact")
         return self._known[text]
+
+    def resolution(self, text: str) -> Resolution:
+        """What argparse makes of a word that begins as a flag does, its value included."""
+        if text not in self._resolved:
+            self._resolved[text] = resolve(self._flags, text)
+        return self._resolved[text]
 
     def field(self, dest: str) -> Flag | None:
         """The flag that fills a field, one that is not deprecated where there are several.
@@ -154,7 +166,26 @@ def uses(view: ServeView, spellings: Spellings) -> Iterator[Use]:
     for launch in view.launches:
         if launch.program == "server":
             for argument in launch.arguments:
-                yield Use(launch, argument, meaning(launch, argument, spellings))
+                yield _use(launch, argument, spellings)
+
+
+def _use(launch: Launch, argument: Argument, spellings: Spellings) -> Use:
+    """An argument with the words that are its own: what stands behind them belongs to no flag."""
+    meant = meaning(launch, argument, spellings)
+    flag, words = meant.flag, argument.words
+    if flag is None or is_key(launch, argument):
+        return Use(launch, argument, meant)
+    attached = spellings.resolution(argument.flag).value
+    if attached is not None:  # `-qfp8`
+        own = replace(argument, value=attached, words=(), joined=True)
+    elif words and (not flag.takes_value or flag.nargs in ("", "?", "1")):
+        own = replace(argument, value=words[0], words=())
+    elif words and flag.nargs.isdigit():
+        kept = words[: int(flag.nargs)]
+        own = replace(argument, value=" ".join(kept), words=kept)
+    else:
+        own = argument
+    return Use(launch, own, meant)
 
 
 def meaning(launch: Launch, argument: Argument, spellings: Spellings) -> Meaning:
@@ -184,7 +215,6 @@ def readable(launch: Launch, argument: Argument) -> bool:
     return (
         (text.startswith("-") or is_call(launch))
         and text not in _ADDED_BY_ARGPARSE
-        and len(text) > 2
         and literal(text)
     )
 
@@ -237,8 +267,9 @@ def settings(launch: Launch, spellings: Spellings) -> Settings:
     """What a launch sets, the last one winning; nothing that a run decides is known."""
     known: dict[str, Setting] = {}
     open_fields: set[str] = set()
-    for argument in launch.arguments:
-        meant = meaning(launch, argument, spellings)
+    for written in launch.arguments:
+        use = _use(launch, written, spellings)
+        argument, meant = use.argument, use.meaning
         flag = meant.flag
         if flag is None:
             open_fields.update(other.dest for other in meant.flags)
@@ -366,7 +397,11 @@ class Scene:
     def uses(self) -> Iterator[Use]:
         """The arguments whose flag is known text."""
         return (
-            use for use in uses(self.view, self.spellings) if readable(use.launch, use.argument)
+            use
+            for use in uses(self.view, self.spellings)
+            if readable(use.launch, use.argument)
+            # Of one letter is a word that no flag has, more often than a flag.
+            if len(use.argument.flag) > 2 or use.meaning.flags
         )
 
     def elsewhere(self, text: str) -> list[tuple[OtherTree, Flag]]:

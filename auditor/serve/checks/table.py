@@ -15,6 +15,7 @@ from auditor.serve.checks import (
     templates,
     tree,
     values,
+    words,
 )
 from auditor.serve.checks.seen import ServeCheck
 
@@ -30,4 +31,5 @@ SERVE_CHECKS: dict[CheckName, ServeCheck] = {
     "serve-templates": ServeCheck(templates.judge, templates.PARAMETERS),
     "serve-tree": ServeCheck(tree.judge, tree.PARAMETERS),
     "serve-values": ServeCheck(values.judge, values.PARAMETERS),
+    "serve-words": ServeCheck(words.judge, words.PARAMETERS),
 }

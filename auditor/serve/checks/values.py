@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from auditor.model import Argument, Evidence, Hit, Launch
 from auditor.rulebook import Param, Parameter, Texts, of_shapes
+from auditor.serve.checks.argv import deal
 from auditor.serve.checks.seen import ServeView
 from auditor.serve.checks.spellings import (
+    SAID,
     Scene,
     Use,
     bare_type,
     declared,
     from_config,
     hit,
+    is_call,
     is_key,
     listed,
     listed_words,
-    literal,
     once,
     shown,
     value_of,
@@ -31,6 +34,10 @@ _MOST_CHOICES = 12
 # Any other callable makes something else of the text before it is held against the choices.
 _PLAIN_TYPES = re.compile(r"(?:str|int|float|)$|(?:typing\.)?(?:Literal|List)\[|list\[")
 # A flag given twice in these is given twice in one list; a shell hands overrides on in "$@".
+_KINDS = {"int": "a whole number", "float": "a number"}
+# Text that a run or a reader still has to fill in.
+_OPEN = re.compile(r"[$`]|<[^<>]*>|[{][{]|[{][\w.]*[}]|[.]{3}|…")
+_LONGEST = 80
 _WHOLE_NOTATIONS = frozenset({"yaml", "recipe", "dockerfile", "python", "systemd"})
 
 
@@ -105,7 +112,7 @@ def _choice(scene: Scene) -> Iterator[Hit]:
             continue
         values = [argument.value] if flag.nargs in ("", "?") else argument.value.split()
         for value in values:
-            if _offered(flag, value) or not literal(value):
+            if _offered(flag, value) or _OPEN.search(value):
                 continue
             yield _not_offered(scene, use, flag, value)
 
@@ -152,7 +159,7 @@ def _switch(scene: Scene) -> Iterator[Hit]:
         flag, argument = use.meaning.flag, use.argument
         if flag is None or flag.takes_value or argument.value is None or not argument.resolved:
             continue
-        boolean = argument.value.lower() in ("true", "false", "1", "0", "yes", "no", "on", "off")
+        boolean = argument.value.lower() in SAID
         # Several words may be anything that the reader could not tell from a value.
         if not argument.joined and (not boolean or is_key(use.launch, argument)):
             continue
@@ -171,19 +178,92 @@ def _switch(scene: Scene) -> Iterator[Hit]:
 
 def _valueless(scene: Scene) -> Iterator[Hit]:
     """A flag that ends before its value."""
+    for launch in scene.view.launches:
+        if launch.program != "server" or launch.form == "recipe" or is_call(launch):
+            continue
+        for short in deal(launch, scene.spellings).short:
+            flag, word = short.flag, short.word
+            name = word.text.partition("=")[0]
+            wants = "at least one argument" if flag.nargs == "+" else "one argument"
+            if short.needed > 1:
+                wants = f"{short.needed} arguments"
+            has = "no value" if not short.given else f"{short.given} of its values"
+            message = f"{name} has {has}, and argparse ends with 'expected {wants}'"
+            evidence = (declared(flag, f"declares {flag.names[0]} with a value"),)
+            fix = f"give {name} {'a value' if short.needed == 1 else wants}, or take it out"
+            argument = Argument(name, None, word.path, word.line, word.column)
+            use = Use(launch, argument, scene.spellings.of(name))
+            yield hit(use, name, message, evidence, fix, f"valueless:{flag.dest}")
+
+
+def _kind(scene: Scene) -> Iterator[Hit]:
+    """A value that the type of its flag does not read."""
+    for use, flag, value in _read(scene):
+        if flag.reads == "json" or _is_number(flag.reads, value) or _takes(scene, flag, value):
+            continue
+        kind = _KINDS[flag.reads]
+        text = use.argument.flag
+        message = f"{text} takes {kind}, and argparse ends with 'invalid value' at {value!r}"
+        evidence = (declared(flag, f"declares {flag.names[0]} with the type {flag.type}"),)
+        fix = f"write {kind}"
+        yield hit(use, f"{text} {value}", message, evidence, fix, f"kind:{flag.dest}:{value}")
+
+
+def _json(scene: Scene) -> Iterator[Hit]:
+    """A value that is no JSON where the tree reads it as such."""
+    for use, flag, value in _read(scene):
+        if flag.reads != "json":
+            continue
+        try:
+            json.loads(value)
+        except ValueError as problem:
+            text = use.argument.flag
+            message = f"{text} takes JSON, and argparse ends with 'invalid value' at "
+            message += f"{_cut(value)}: {problem}"
+            evidence = (declared(flag, f"declares {flag.names[0]} with the type {flag.type}"),)
+            fix = "write JSON, in single quotes where a shell reads the line"
+            yield hit(use, f"{text} {value}", message, evidence, fix, f"json:{flag.dest}")
+        except RecursionError:
+            continue
+
+
+def _read(scene: Scene) -> Iterator[tuple[Use, Flag, str]]:
+    """The words that a type reads, of which no part is open."""
     for use in scene.uses():
         flag, argument = use.meaning.flag, use.argument
-        if flag is None or not flag.takes_value or flag.nargs in ("?", "*", "0"):
+        if flag is None or not flag.reads or flag.refused or is_call(use.launch):
             continue
-        if argument.value is not None or not argument.resolved or flag.refused:
+        if argument.value is None or not argument.resolved:
             continue
-        if use.meaning.names[0] in flag.negation or is_key(use.launch, argument):
-            continue
-        message = f"{argument.flag} has no value, and argparse ends with 'expected "
-        message += "at least one argument'" if flag.nargs == "+" else "one argument'"
-        evidence = (declared(flag, f"declares {flag.names[0]} with a value"),)
-        fix = f"give {argument.flag} a value, or take it out"
-        yield hit(use, argument.flag, message, evidence, fix, f"valueless:{flag.dest}")
+        values: Sequence[str] = argument.words or (argument.value,)
+        if flag.nargs not in ("", "?", "1") and argument.conditional:
+            values = argument.value.split()  # of alternatives the words are not known
+        key = is_key(use.launch, argument)
+        for value in values:
+            if _OPEN.search(value) or (key and value.lower() in SAID):
+                continue
+            if argument.conditional and " " in value:
+                continue
+            yield use, flag, value
+
+
+def _is_number(kind: str, text: str) -> bool:
+    try:
+        int(text) if kind == "int" else float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _takes(scene: Scene, flag: Flag, value: str) -> bool:
+    """Whether a text is none of a number's, but one that the type takes all the same."""
+    patterns = tuple(f"^((?:{pattern}))$" for pattern in flag.patterns)
+    answers = scene.view.templates.groups(patterns, value.strip())
+    return len(answers) < len(patterns) or any(answers)
+
+
+def _cut(value: str) -> str:
+    return repr(value if len(value) <= _LONGEST else value[:_LONGEST] + "…")
 
 
 _SHAPES: dict[str, Callable[[Scene], Iterator[Hit]]] = {
@@ -191,6 +271,8 @@ _SHAPES: dict[str, Callable[[Scene], Iterator[Hit]]] = {
     "choice": _choice,
     "switch": _switch,
     "valueless": _valueless,
+    "kind": _kind,
+    "json": _json,
 }
 
 PARAMETERS = of_shapes(_SHAPES, except_fields=Parameter(Texts, shapes=("choice",)))

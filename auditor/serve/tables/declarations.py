@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from auditor.serve.tables.constants import UNKNOWN, Module, evaluate, mro, run
 from auditor.serve.tables.facts import Flag
 from auditor.serve.tables.modules import bindings, bound, definitions
-from auditor.serve.tables.nodes import default_of, function_in, is_none, last_name, text_of
+from auditor.serve.tables.nodes import default_of, function_in, last_name, text_of
+from auditor.serve.tables.readers import generic, given_type, reads_of
 from auditor.serve.tables.values import (
     ClassValue,
     External,
@@ -50,6 +51,7 @@ class Keywords:
         self.module = module
         self.scope = scope
         self.body = body  # of the function that the call stands in
+        self.typed = True  # whether argparse is given the type
         self.given: dict[str, ast.expr] = {}
         self.extra: dict[str, object] = {}
         for keyword in call.keywords:
@@ -119,6 +121,8 @@ def flag_of(module: Module, line: int, names: list[str], words: Keywords) -> Fla
         replacement = instead.group(1) if instead else ""
     dest = words.value("dest")
     choices, conditional = _choices(words) if takes_value else (None, ())
+    kind = words.given.get("type") if takes_value and words.typed else None
+    reads = reads_of(kind, module, words.scope)
     return Flag(
         tuple(names),
         dest if isinstance(dest, str) else _dest(names),
@@ -136,6 +140,8 @@ def flag_of(module: Module, line: int, names: list[str], words: Keywords) -> Fla
         words.source("type"),
         words.constant("default"),
         conditional,
+        words.value("required") is True,
+        *reads,
     )
 
 
@@ -190,7 +196,7 @@ def _stops(body: Sequence[ast.stmt]) -> bool:
 
 def by_type(words: Keywords, kind: ast.expr, module: Module) -> None:
     """What the type of a field adds: choices of a ``Literal``, many values of a list, a switch."""
-    kind = _required(kind, module)
+    kind = given_type(kind)
     value = evaluate(kind, module)
     if isinstance(value, LiteralType):
         literals = [m for m in value.members if m is not None]
@@ -203,27 +209,6 @@ def by_type(words: Keywords, kind: ast.expr, module: Module) -> None:
         words.given["action"] = ast.Constant("store_true")
     if "type_parser" in words.given:
         words.given["type"] = words.given["type_parser"]
-
-
-def _required(kind: ast.expr, module: Module) -> ast.expr:
-    """The ``X`` of ``Optional[X]``, ``Union[X, None]`` and ``X | None``."""
-    match kind:
-        case ast.Constant(value=str(text)):
-            try:
-                return _required(ast.parse(text, mode="eval").body, module)
-            except (SyntaxError, ValueError, RecursionError, MemoryError):
-                return kind
-        case ast.Subscript(slice=inner) if generic(kind) == "Optional":
-            return inner
-        case ast.Subscript(slice=ast.Tuple(elts=parts)) if generic(kind) == "Union":
-            rest = [part for part in parts if not is_none(part)]
-            return rest[0] if len(rest) == 1 else kind
-        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
-            if is_none(right):
-                return left
-            if is_none(left):
-                return right
-    return kind
 
 
 def _choices(words: Keywords) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
@@ -263,8 +248,3 @@ def _texts(value: object) -> tuple[str, ...] | None:
 def _dest(names: Sequence[str]) -> str:
     long = next((name for name in names if name.startswith("--")), names[0])
     return long.lstrip("-").replace("-", "_")
-
-
-def generic(node: ast.expr) -> str:
-    """The generic of an annotation; empty for any other."""
-    return last_name(node.value) if isinstance(node, ast.Subscript) else ""

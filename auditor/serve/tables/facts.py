@@ -124,7 +124,10 @@ class Flag(msgspec.Struct, frozen=True, order=True):
     says that a second one adds to the first. ``negation`` is the ``--no-…`` form where there is
     one. ``deprecated`` says why and ``replacement`` names the flag to use instead, as far as told;
     ``refused`` says that argparse ends with an error at it. ``default`` is a Python literal where
-    it is a constant, else as written; empty where none is given.
+    it is a constant, else as written; empty where none is given. ``required`` says that argparse
+    ends without the option. ``reads`` is what it makes of each word, and ends where it cannot:
+    ``int``, ``float``, ``json``, or empty for any text and for what is not understood; words that
+    match one of ``patterns`` as a whole are taken beside these.
     """
 
     names: tuple[str, ...]
@@ -143,6 +146,9 @@ class Flag(msgspec.Struct, frozen=True, order=True):
     type: str = ""
     default: str = ""
     conditional_choices: tuple[str, ...] = ()
+    required: bool = False
+    reads: str = ""
+    patterns: tuple[str, ...] = ()
 
 
 class EnvironmentName(msgspec.Struct, frozen=True, order=True):

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from auditor.serve.tables.constants import UNKNOWN, Module, Tree, evaluate, lookup, mro, run
-from auditor.serve.tables.declarations import Keywords, by_type, flag_of, generic
+from auditor.serve.tables.declarations import Keywords, by_type, flag_of
 from auditor.serve.tables.facts import Flag
 from auditor.serve.tables.modules import definitions
 from auditor.serve.tables.nodes import function_in, is_false, last_name
+from auditor.serve.tables.readers import generic, given_type
 from auditor.serve.tables.values import (
     ClassValue,
     FunctionValue,
@@ -55,7 +56,7 @@ def resolve(flags: Iterable[Flag], text: str) -> Resolution:
     value = tail if equals else None
     if equals and head in spellings:
         return Resolution("exact", spellings[head], head, value=value)
-    if not head.startswith("-") or " " in text:
+    if not head.startswith("-"):
         return Resolution("unknown", value=value)
     if not head.startswith("--") and head[:2] in spellings and len(head) > 2:
         return Resolution("prefix", spellings[head[:2]], head[:2], value=text[2:])
@@ -279,12 +280,15 @@ class _Reader:
             words.given.setdefault("default", field.node.value)
         if "action" not in words.given:
             by_type(words, kind, field.module)
+            _required(words, kind, field)
         else:
+            words.typed = False
             extra = words.given.get("action_kwargs")
             if isinstance(extra, ast.Dict):
                 for key, value in zip(extra.keys, extra.values, strict=True):
                     if isinstance(key, ast.Constant) and isinstance(key.value, str):
                         words.given[key.value] = value
+                        words.typed = words.typed or key.value == "type"
         if words.value("choices") is None:
             words.given.pop("choices", None)
         words.given.setdefault("type", kind)
@@ -352,6 +356,16 @@ def _parts(owner: ClassValue) -> Iterator[ClassValue]:
                         if isinstance(value, ClassValue) and value not in seen:
                             seen.add(value)
                             yield value
+
+
+def _required(words: Keywords, kind: ast.expr, field: Field) -> None:
+    """A field without a default must be given, where it takes one value that is no choice."""
+    kind = given_type(kind)
+    switch = isinstance(kind, ast.Name) and kind.id == "bool"
+    if switch or generic(kind) in ("Literal", "list", "List"):
+        words.given.pop("required", None)
+    elif field.node.value is None and words.value("required") is None:
+        words.given["required"] = ast.Constant(True)
 
 
 def _is_annotated(field: Field) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from auditor import rulebook
-from auditor.model import Argument, Hit, Launch, Pin, Side, Variable
+from auditor.model import Argument, Hit, Launch, Passed, Pin, Side, Variable
 from auditor.serve.checks.seen import OtherTree, ServeView
 from auditor.serve.checks.table import SERVE_CHECKS
 from auditor.serve.scripts.places import Places
@@ -117,9 +117,14 @@ def launch(text: str, path: str = "serve.sh", line: int = 1, **more: object) -> 
     ``?--flag`` is conditional, ``$X`` in a value unresolved, ``--flag=x`` one word.
     """
     arguments: list[Argument] = []
+    words: list[Passed] = []
     for written in shlex.split(text):
         conditional = written.startswith("?")
         word = written.removeprefix("?")
+        if not word.startswith("-") and arguments:
+            conditional = arguments[-1].conditional
+        at = line + len(arguments) - (not word.startswith("-"))
+        words.append(Passed(word, path, at, resolved="$" not in word, conditional=conditional))
         if word.startswith("-"):
             name, equals, value = word.partition("=")
             arguments.append(
@@ -142,6 +147,7 @@ def launch(text: str, path: str = "serve.sh", line: int = 1, **more: object) -> 
             last.line,
             resolved="$" not in joined,
             conditional=last.conditional,
+            words=(*last.words, *([] if last.words else [last.value]), word) if last.value else (),
         )
     role = next((a.value for a in arguments if a.flag == "--disaggregation-mode"), "plain")
     model = next((a.value for a in arguments if a.flag in ("--model-path", "--model")), None)
@@ -153,6 +159,7 @@ def launch(text: str, path: str = "serve.sh", line: int = 1, **more: object) -> 
         "environment": (),
         "unresolved": 0,
         "form": "shell",
+        "words": tuple(words),
         **more,
     }
     return Launch(path=path, line=line, arguments=tuple(arguments), **fields)  # type: ignore[arg-type]
