@@ -439,7 +439,9 @@ class Argument(msgspec.Struct, frozen=True, order=True):
     without one, several values are joined by a space. ``resolved`` is False where part of the value
     is known at run time only: the value then keeps the text of the script (``$MODEL``) and no rule
     may guess on it. ``conditional`` says that only some runs of the script pass it, ``joined`` that
-    flag and value are one word (``--config=serve.yaml``).
+    flag and value are one word (``--config=serve.yaml``), ``outside`` that the caller of the script
+    gives what is not resolved. ``words`` are the value's own words where there are several, all up
+    to the next flag: which of them the flag takes, its tree says.
     """
 
     flag: str
@@ -450,6 +452,24 @@ class Argument(msgspec.Struct, frozen=True, order=True):
     resolved: bool = True
     conditional: bool = False
     joined: bool = False
+    outside: bool = False
+    words: tuple[str, ...] = ()
+
+
+class Passed(msgspec.Struct, frozen=True, order=True):
+    """One word of a command line, as the program gets it, and where it stands.
+
+    With ``resolved`` False it may be any word; with ``many`` it may be any number of them, flags
+    too, as ``"$@"`` is. ``conditional`` says that only some runs pass it, or pass it like this.
+    """
+
+    text: str
+    path: str
+    line: int
+    column: int = 1
+    resolved: bool = True
+    conditional: bool = False
+    many: bool = False
 
 
 class Variable(msgspec.Struct, frozen=True, order=True):
@@ -483,7 +503,13 @@ class Launch(msgspec.Struct, frozen=True, order=True):
     ``folder`` is where relative paths of the launch start, as far as the script tells (the script's
     own folder otherwise); ``mounts`` are (path in the container, path outside) of that launch.
     ``form`` names the notation (``shell``, ``dockerfile``, ``yaml``, ``recipe``, ``systemd``,
-    ``makefile``, ``python``).
+    ``makefile``, ``python``). ``words`` are all that stands behind the program, in order; those of
+    a file that ``--config`` names are in ``arguments`` alone.
+
+    ``worlds`` are what its possible runs pass, each as places in ``arguments``; ``when`` says of
+    each, in the words of the script, which runs these are, empty for all. With ``joined`` there are
+    more runs than were followed. Of notations without branches there is no more to say than
+    ``arguments`` does, and ``worlds`` are empty.
     """
 
     path: str
@@ -499,6 +525,10 @@ class Launch(msgspec.Struct, frozen=True, order=True):
     folder: str = ""
     pins: tuple[Pin, ...] = ()
     mounts: tuple[tuple[str, str], ...] = ()
+    worlds: tuple[tuple[int, ...], ...] = ()
+    when: tuple[str, ...] = ()
+    joined: bool = False
+    words: tuple[Passed, ...] = ()
 
 
 class Likeness(msgspec.Struct, frozen=True):

@@ -25,7 +25,7 @@ MOST_LINES = 500
 """Of a module: what is longer has a seam with a name."""
 LONGER = {
     "config.py": 520,  # one table, and what reads it
-    "model.py": 570,  # values, one after another
+    "model.py": 590,  # values, one after another
     "formats/sarif.py": 550,  # one document
     "formats/table.py": 570,  # one page
     "serve/scripts/program.py": 510,  # one walk

@@ -321,6 +321,11 @@ def _launch(launch: Launch) -> LaunchRecord:
             for variable in launch.environment
         ],
         "unresolved": launch.unresolved,
+        "worlds": [
+            {"when": when, "flags": list(world)}
+            for when, world in zip(launch.when, launch.worlds, strict=True)
+        ],
+        "joined": launch.joined,
     }
 
 

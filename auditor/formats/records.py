@@ -305,8 +305,19 @@ class VariableRecord(TypedDict):
     conditional: bool
 
 
+class WorldRecord(TypedDict):
+    """What the runs pass of which ``when`` says, in the words of the script; empty for all runs."""
+
+    when: str
+    flags: list[Count]
+
+
 class LaunchRecord(TypedDict):
-    """A start of a program found in a script; ``unresolved`` counts words that a run decides on."""
+    """A start of a program found in a script; ``unresolved`` counts words that a run decides on.
+
+    ``worlds`` are the command lines of its possible runs, as places in ``flags``; with ``joined``
+    there are more than were followed.
+    """
 
     path: str
     line: Line
@@ -318,6 +329,8 @@ class LaunchRecord(TypedDict):
     flags: list[SettingRecord]
     environment: list[VariableRecord]
     unresolved: Count
+    worlds: list[WorldRecord]
+    joined: bool
 
 
 class Document(TypedDict):

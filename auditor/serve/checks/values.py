@@ -230,11 +230,15 @@ def _json(scene: Scene) -> Iterator[Hit]:
 def _read(scene: Scene) -> Iterator[tuple[Use, Flag, str]]:
     """The words that a type reads, of which no part is open."""
     for use in scene.uses():
+        if use.launch.form == "recipe":
+            continue  # what makes a command line of it may read an expression or a list
         flag, argument = use.meaning.flag, use.argument
         if flag is None or not flag.reads or flag.refused or is_call(use.launch):
             continue
         if argument.value is None or not argument.resolved:
             continue
+        if not argument.value and argument.conditional:
+            continue  # of a run in which something unknown is guessed to be empty
         values: Sequence[str] = argument.words or (argument.value,)
         if flag.nargs not in ("", "?", "1") and argument.conditional:
             values = argument.value.split()  # of alternatives the words are not known

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from auditor.model import Argument, Launch, Variable
+from auditor.model import Argument, Launch, Passed, Variable
 from auditor.serve.scripts.words import (
     ASSIGNMENT,
     PYTHON,
@@ -117,8 +117,8 @@ def _launch(
         line=where.line,
         program=program,
         command=command,
-        role=_role(arguments),
-        model=_model(arguments),
+        role=role_of(arguments),
+        model=model_of(arguments),
         arguments=arguments,
         environment=_effective(setting.environment),
         unresolved=sum(not word.resolved for word in rest),
@@ -126,6 +126,20 @@ def _launch(
         folder=setting.folder or posixpath.dirname(where.path),
         pins=tuple(dict.fromkeys(setting.pins)),
         mounts=setting.mounts,
+        words=tuple(map(_passed, rest)),
+    )
+
+
+def _passed(word: Word) -> Passed:
+    return Passed(
+        word.text,
+        word.path,
+        word.line,
+        word.column,
+        word.resolved,
+        # Which of the alternatives it is, branches decide.
+        word.conditional or len(word.alternatives) > 1,
+        _is_many(word),
     )
 
 
@@ -136,7 +150,7 @@ def _positional_as_flag(words: list[Word]) -> list[Word]:
         first += 1 if "=" in words[first].text else 2
     if first < len(words) and not words[first].text.startswith("-"):
         word = words[first]
-        if not (not word.resolved and _MANY.match(word.text)):
+        if not _is_many(word):
             flag = replace(word, text="--model-path", resolved=True, alternatives=())
             return [*words[:first], flag, *words[first:]]
     return words
@@ -168,13 +182,16 @@ def _is_flag(word: Word) -> bool:
 
 
 def _is_many(word: Word) -> bool:
-    return not word.resolved and _MANY.match(word.text) is not None
+    if word.resolved or word.quoted or word.text == "$OPTARG":
+        return False
+    return _MANY.match(word.text) is not None
 
 
 def _argument(flag: Word, values: list[Word]) -> Iterable[Argument]:
     name, equals, own = flag.text.partition("=")
     resolved = flag.resolved and all(word.resolved for word in values)
     conditional = flag.conditional or any(word.conditional for word in values)
+    sure = all(len(word.alternatives) < 2 for word in values)
     texts: list[str | None]
     if equals:
         spellings = flag.alternatives or (flag.text,)
@@ -203,6 +220,8 @@ def _argument(flag: Word, values: list[Word]) -> Iterable[Argument]:
             resolved=resolved,
             conditional=conditional or len(texts) > 1,
             joined=bool(equals),
+            outside=not resolved and any(word.outside for word in (flag, *values)),
+            words=tuple(word.text for word in values) if sure and len(values) > 1 else (),
         )
 
 
@@ -217,7 +236,8 @@ def _for_diffusion(arguments: tuple[Argument, ...]) -> bool:
     return False
 
 
-def _role(arguments: tuple[Argument, ...]) -> Literal["plain", "prefill", "decode"]:
+def role_of(arguments: tuple[Argument, ...]) -> Literal["plain", "prefill", "decode"]:
+    """Which side of a pair a server is."""
     values = {
         argument.value
         for argument in arguments
@@ -230,7 +250,8 @@ def _role(arguments: tuple[Argument, ...]) -> Literal["plain", "prefill", "decod
     return "plain"
 
 
-def _model(arguments: tuple[Argument, ...]) -> str | None:
+def model_of(arguments: tuple[Argument, ...]) -> str | None:
+    """The model path, as far as it is one and known."""
     named = [
         argument
         for argument in arguments
@@ -241,7 +262,8 @@ def _model(arguments: tuple[Argument, ...]) -> str | None:
         return None
     if named[-1].conditional and len({argument.value for argument in named}) > 1:
         return None
-    return named[-1].value
+    # Words behind it are no part of it.
+    return named[-1].words[0] if named[-1].words else named[-1].value
 
 
 def _effective(environment: tuple[Variable, ...]) -> tuple[Variable, ...]:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tree_sitter import Node
-
+from auditor.serve.scripts.arithmetic import Unknown
+from auditor.serve.scripts.builtins import (
+    echoed,
+    formatted,
+    lines_of,
+    printed,
+    read_line,
+    without_ends,
+)
 from auditor.serve.scripts.command import launch_of
-from auditor.serve.scripts.expansion import printed
+from auditor.serve.scripts.conditions import Part, Test
+from auditor.serve.scripts.expansion import Command, Expander, Redirect, joined_words
 from auditor.serve.scripts.state import (
     Binding,
+    Capture,
     Shell,
     bindings,
     change_folder,
@@ -21,314 +29,471 @@ from auditor.serve.scripts.state import (
     set_options,
     written,
 )
-from auditor.serve.scripts.syntax import (
-    PROGRAM,
-    head,
-    target,
-    text_of,
-    words_of,
-)
+from auditor.serve.scripts.syntax import PROGRAM, Tree
 from auditor.serve.scripts.values import (
-    BREAK,
-    Choice,
     Joined,
     Piece,
     Source,
     Spelled,
     Text,
-    Token,
     constant,
-    each_piece,
-    flat,
     scalar,
-    split,
 )
-from auditor.serve.scripts.variables import MOST_BYTES, TooMuch, Variables
-from auditor.serve.scripts.words import Setting, Word, requirement_of
+from auditor.serve.scripts.variables import (
+    MISSING,
+    MOST_BYTES,
+    Left,
+    TooMuch,
+    Variables,
+    whole,
+)
+from auditor.serve.scripts.words import SHELLS, Setting, Word, base, requirement_of
 
 _COST_OF_CALL = 20
 _MOST_LAUNCHES = 400
 _MOST_NESTED = 12
-_SCRIPT_NAME = re.compile(r"\.(?:sh|bash|slurm|sbatch|command)$")
+# Commands that are not made to fail: what follows `||` of them is an answer to a broken machine.
+_SURE = frozenset(
+    {
+        *("cd", "pushd", "popd", "export", "source", ".", "set", "mkdir", "rm", "cp", "mv"),
+        *("chmod", "pip", "pip3", "uv", "conda", "apt", "apt-get", "echo", "printf", "shift"),
+        *("local", "declare", "typeset", "readonly", "unset", "eval", "exec", "trap", "ulimit"),
+    }
+)
+_SILENT = frozenset(
+    {":", "true", "false", "mkdir", "rm", "cp", "mv", "chmod", "export", "sleep", "wait", "kill"}
+)
 
 
 class Commands(Variables):
     """Follows commands, on top of what is known of variables."""
 
-    def _substitution(self, node: Node, source: Source, shell: Shell) -> Text | None:
-        """Follows ``$(…)`` in a shell of its own; what it prints is known for a few commands."""
-        self._step()
-        inner = shell.inside()
-        commands = [child for child in node.named_children if child.type != "comment"]
-        if (
-            len(commands) == 1
-            and commands[0].type == "list"
-            and b"sglang" not in (node.text or b"")
-        ):
-            parts = commands[0].named_children
-            if len(parts) == 2 and head(parts[0]) == "cd" and head(parts[1]) == "pwd":
-                self._statement(parts[0], source, inner, Setting())
-                return printed([words_of(parts[1], self._expander(source, inner))[0]], inner)
+    def substitution(self, source: Source, start: int, end: int, shell: Shell) -> Text | None:
+        """Follows ``$(…)`` in a shell of its own; what it prints, None where that is not known."""
+        self.script.step()
+        if len(self.running) >= _MOST_NESTED:
             return None
-        if len(commands) == 1 and commands[0].type in {"command", "redirected_statement"}:
-            command = commands[0]
-            if command.type == "redirected_statement":
-                body = command.child_by_field_name("body")
-                if body is None or body.type != "command":
-                    return None
-                command = body
-            if head(command) in self._functions:
-                return self._printed_by(command, source, inner)
-            if head(command) in {"dirname", "basename", "pwd", "realpath", "readlink", "echo"}:
-                return printed(words_of(command, self._expander(source, inner)), inner)
-        if b"sglang" in (node.text or b"") and len(self._running) < _MOST_NESTED:
-            self._running.append("$(")
-            self._statements(commands, source, inner, Setting(folder=shell.folder))
-            self._running.pop()
-        return None
+        data = source.data[start:end]
+        if data[:1] == b"<" and b"\n" not in data:
+            return None
+        inner = shell.inside()
+        inner.output = Capture()
+        self.running.append("$(")
+        try:
+            self.run(_Part(source, start, end), inner, Setting(folder=shell.folder))
+        except Left as left:
+            if left.kind != "exit":
+                inner.output.unknown = True
+        finally:
+            self.running.pop()
+        if inner.output.unknown:
+            return None
+        return without_ends(tuple(inner.output.text))
 
-    def _printed_by(self, command: Node, source: Source, shell: Shell) -> Text | None:
-        """What a function of the script prints, where it prints with ``echo`` only."""
-        words = split(words_of(command, self._expander(source, shell)))
-        self._output.append([])
-        self._depth.append(len(shell.layers))
-        self._call(words[0].text, words[1:], shell, Setting(folder=shell.folder))
-        self._depth.pop()
-        lines = self._output.pop()
-        text: list[Token] = []
-        for line in lines:
-            if line is None:
-                return None
-            text.extend((*line, BREAK))
-        return scalar(tuple(text)) if text else None
-
-    def _print(self, words: Sequence[Spelled], shell: Shell) -> None:
-        """Keeps what a command prints, as far as a function's output is asked for."""
-        if not self._output:
+    def print(self, text: Text | None, shell: Shell) -> None:
+        """Keep what a command prints, as far as that is asked for."""
+        if shell.output is None:
             return
-        name = words[0].text
-        rest = [word for word in words[1:] if word.text not in {"-n", "-e", "%s", "%s\\n"}]
-        if name == "echo" or (name == "printf" and len(rest) == len(words) - 2):
-            text = scalar(tuple(token for word in rest for token in (*word.tokens, BREAK)))
-            sometimes = len(shell.layers) > self._depth[-1]
-            self._output[-1].append((Choice(((), text)),) if sometimes else text)
-        elif name not in {":", "true", "false", "mkdir", "rm", "export"}:
-            self._output[-1].append(None)
-
-    def _command(self, node: Node, source: Source, shell: Shell, setting: Setting) -> bool:
-        expander = self._expander(source, shell)
-        prefix = [child for child in node.children if child.type == "variable_assignment"]
-        words = split(words_of(node, expander))
-        if not words:
-            return False
-        inner = shell
-        if prefix:
-            inner = shell.inside()
-            for assignment in prefix:
-                self._assign(assignment, source, inner, True)
-        return self._run_words(words, source, shell, inner, setting)
-
-    def _run_words(
-        self, words: list[Spelled], source: Source, shell: Shell, inner: Shell, setting: Setting
-    ) -> bool:
-        """Runs a command; ``inner`` is the shell with the variables written before it."""
-        name = words[0].text
-        if name in {"command", "builtin"} and len(words) > 1 and words[1].text[:1] != "-":
-            return self._run_words(words[1:], source, shell, inner, setting)
-        if name in self._functions:
-            self._call(name, words[1:], inner if inner is not shell else shell, setting)
-            return False
-        if name in {"exit", "return"}:
-            return True
-        if name in {"cd", "pushd"}:
-            change_folder(words[1:], shell)
-        elif name in {"source", "."} and len(words) > 1:
-            self._source(words[1:], shell, setting)
-        elif name == "set":
-            set_options(words[1:], shell)
-        elif name == "shift" and shell.arguments is not None:
-            shell.arguments = shell.arguments[1:]
-        elif name in {"read", "mapfile", "readarray", "getopts", "let", "printf"}:
-            for word in words[1:]:
-                if word.text.isidentifier() and (name != "printf" or words[1].text == "-v"):
-                    self._forget(word.text, shell)
-            if name == "printf" and len(words) > 1 and words[1].text != "-v":
-                self._print(words, shell)
-        elif name == "eval":
-            self._run_text(words[1:], shell, setting)
+        if text is None:
+            shell.output.unknown = True
         else:
-            if name in {"pip", "pip3", "uv"} or "install" in [word.text for word in words[1:4]]:
-                for pin in map(requirement_of, words):
-                    if pin is not None and "install" in [word.text for word in words]:
-                        self._pins[pin] = None
-            self._print(words, shell)
-            self.launch(words, inner, setting)
-            return name == "exec" and len(words) > 1
-        return False
+            shell.output.text.extend(text)
+            self.script.step(len(text))
+
+    def passed_over(self, shell: Shell) -> None:
+        """A statement is not followed: what it may print is not known."""
+        if shell.output is not None:
+            shell.output.unknown = True
+
+    def command(self, node: Tree, source: Source, shell: Shell, setting: Setting) -> bool | None:
+        """Follows a simple command; its status."""
+        expander = self.expander(source, shell)
+        found = expander.command(node.start, node.end)
+        if not found.words:
+            for assigned in found.assigned:
+                self.assign(assigned, expander, shell, shell.export_all)
+            return True
+        inner = self.redirected(found.redirects, expander, shell)
+        if found.assigned:
+            inner = inner.inside()
+            before = self.expander(source, inner)
+            for assigned in found.assigned:
+                self.assign(assigned, before, inner, True)
+        decides = constant(found.words[0]) in {"[", "test"}
+        words = expander.split(found.words, ask=decides)
+        if not words:
+            return True
+        return self.run_words(words, found, source, shell, inner, setting)
+
+    def redirected(self, redirects: Sequence[Redirect], expander: Expander, shell: Shell) -> Shell:
+        """The shell as a command has it whose input and output go elsewhere."""
+        inner = shell
+        for redirect in redirects:
+            if redirect.sign in {">", ">>", "&>", "&>>", ">|"} or (
+                redirect.sign == ">&" and whole(redirect.target) != "1"
+            ):
+                if redirect.descriptor in {"", "1"} or redirect.sign.startswith("&"):
+                    inner = replace(inner, output=None if shell.output is None else Capture())
+            elif redirect.sign == "<<<":
+                text = scalar(expander.settle(redirect.target))
+                inner = replace(inner, input=lines_of(text))
+            elif redirect.sign == "<":
+                known = any(isinstance(t, Piece) and not t.resolved for t in redirect.target)
+                text = expander.settle(redirect.target)
+                path = constant(text)
+                is_file = path is not None and "\n" not in path and "/" in path
+                inner = replace(inner, input=None if known or is_file else lines_of(text))
+        return inner
+
+    def run_words(
+        self,
+        words: list[Spelled],
+        found: Command,
+        source: Source,
+        shell: Shell,
+        inner: Shell,
+        setting: Setting,
+    ) -> bool | None:
+        """Runs a command; ``inner`` is the shell with what counts for this command only."""
+        name, rest = words[0].text, words[1:]
+        if name in {"command", "builtin"} and rest and rest[0].text[:1] != "-":
+            return self.run_words(rest, found, source, shell, inner, setting)
+        if name in self.functions:
+            return self.call(words, shell, inner, setting)
+        if name in {"exit", "return", "break", "continue"}:
+            self._leave(name, rest)
+        if name in {"cd", "pushd"}:
+            change_folder(rest, shell)
+        elif name in {"source", "."} and rest:
+            self._source(rest, shell, setting)
+        elif name == "set":
+            set_options(rest, shell)
+        elif name == "shift":
+            self._shift(rest, shell)
+        elif name in {"read", "mapfile", "readarray"}:
+            return self._read_into(name, rest, shell, inner)
+        elif name == "getopts":
+            return self._getopts(rest, shell)
+        elif name == "printf":
+            self._printf(rest, shell, inner)
+        elif name == "let":
+            return self._let(rest, source, shell)
+        elif name in {"[", "test"}:
+            parts: list[Part] = [_part(word) for word in rest if word.text != "]" or word.resolved]
+            if name == "[" and parts and parts[-1] == "]":
+                parts.pop()
+            return self._test(parts, source, shell)
+        elif name == "eval":
+            return self.run_text(rest, shell, setting)
+        elif name == "echo":
+            self.print(echoed(rest), inner)
+        elif name in {":", "true"}:
+            return True
+        elif name == "false":
+            return False
+        elif name in {"unset", "unalias"}:
+            for word in rest:
+                if word.text.isidentifier():
+                    shell.variables[word.text] = None
+        else:
+            return self._run_program(words, found, shell, inner, setting)
+        return True
+
+    def _run_program(
+        self, words: list[Spelled], found: Command, shell: Shell, inner: Shell, setting: Setting
+    ) -> bool | None:
+        name = words[0].text
+        if name in {"pip", "pip3", "uv"} or "install" in [word.text for word in words[1:4]]:
+            for pin in map(requirement_of, words):
+                if pin is not None and "install" in [word.text for word in words]:
+                    self.pins[pin] = None
+        if base(name) in SHELLS and len(words) == 1 and inner.input is not None:
+            text = tuple(token for line in inner.input for token in line)
+            self.follow(text, Shell(dict(exported(shell)), shell.folder, (), shell.script), setting)
+            return None
+        if name not in _SILENT and base(name) not in SHELLS:
+            self.print(printed(words, inner), inner)
+        self.launch(words, inner, setting)
+        if name == "exec" and len(words) > 1:
+            raise Left("exit")
+        if name == "exec":
+            return True
+        return True if base(name) in _SURE else None
+
+    def _leave(self, name: str, rest: Sequence[Spelled]) -> None:
+        number = rest[0].text if rest and rest[0].resolved else ""
+        count = int(number) if number.isdigit() else None
+        if name in {"break", "continue"}:
+            raise Left(name, max(1, count or 1))
+        status = None if rest and count is None else not count
+        raise Left(name, status=status)
+
+    def _shift(self, rest: Sequence[Spelled], shell: Shell) -> None:
+        known = not rest or rest[0].text.isdigit()
+        count = int(rest[0].text) if rest and known else int(known)
+        if shell.arguments is not None:
+            shell.arguments = shell.arguments[count:]
+        else:
+            shell.shifted += count
+
+    def _read_into(
+        self, name: str, rest: Sequence[Spelled], shell: Shell, inner: Shell
+    ) -> bool | None:
+        separators = self.expander(Source(b"", ""), inner).separators()
+        reading = replace(shell, input=inner.input)
+        if name == "read":
+            status, unknown = read_line(rest, reading, separators)
+        else:
+            status, unknown = True, [w.text for w in rest if w.text.isidentifier()]
+            if inner.input is not None and unknown:
+                lines = [without_ends(line) for line in inner.input]
+                items = {str(at): line for at, line in enumerate(lines)}
+                shell.variables[unknown.pop()] = Binding((), items)
+        if inner.input is shell.input:
+            shell.input = reading.input
+        for each in unknown:
+            self.forget(each, shell)
+        return status
+
+    def _getopts(self, rest: Sequence[Spelled], shell: Shell) -> bool | None:
+        """One option of those that the script takes, or none more."""
+        if len(rest) < 2 or not rest[0].resolved:
+            return None
+        letters = [sign for sign in rest[0].text if sign.isalnum()]
+        name = rest[1].text
+        if shell.arguments is not None and not shell.arguments:
+            return False
+        turn = sum(1 for key in self.place if key == "getopts")
+        if turn >= 2:
+            return False
+        chosen = self.world.choose(len(letters) + 1)
+        if not chosen or not name.isidentifier():
+            return False
+        self.place.append("getopts")
+        letter = letters[chosen - 1]
+        self.world.when.append(f"-{letter} is given")
+        source = (
+            rest[1].tokens[0].source if isinstance(rest[1].tokens[0], Piece) else Source(b"", "")
+        )
+        shell.variables[name] = Binding((Piece(letter, source, 0, exact=False),))
+        self.world.assume_filled(self.forget("OPTARG", shell, outside=True), silently=True)
+        return True
+
+    def _printf(self, rest: Sequence[Spelled], shell: Shell, inner: Shell) -> None:
+        if len(rest) > 2 and rest[0].text == "-v":
+            name, text = rest[1].text, formatted(rest[2:])
+            if text is None:
+                self.forget(name, shell)
+            elif name.isidentifier():
+                shell.variables[name] = Binding(self.bounded(text))
+            return
+        rest = rest[1:] if rest and rest[0].text == "--" else rest
+        self.print(formatted(rest) if rest else (), inner)
+
+    def _let(self, rest: Sequence[Spelled], source: Source, shell: Shell) -> bool | None:
+        try:
+            values = [self.expander(source, shell).number(word.text) for word in rest]
+        except Unknown:
+            return None
+        return bool(values and values[-1])
+
+    def _test(self, parts: Sequence[Part], source: Source, shell: Shell) -> bool:
+        """Decides a test."""
+        expander = self.expander(source, shell)
+
+        def number(text: str) -> int | None:
+            try:
+                return expander.number(text)
+            except Unknown:
+                return None
+
+        def is_set(name: str) -> bool | None:
+            if shell.knows(name):
+                return shell.get(name) is not None
+            return self.world.is_filled(name) if name.isidentifier() else None
+
+        settled = [
+            part if isinstance(part, str) else expander.settle(part, ask=True) for part in parts
+        ]
+        return Test(settled, self.world, is_set, number, shell.shifted).holds()
 
     def launch(self, words: Sequence[Spelled], shell: Shell, setting: Setting) -> None:
         """Keeps the launch that a command is, and follows the text that it hands to a shell."""
-        pieces = (piece for word in words for piece in each_piece(word.tokens))
-        if not any(PROGRAM.search(piece.text.encode("utf-8", "replace")) for piece in pieces):
+        joined = " ".join(word.text for word in words)
+        heard = shell.output is not None and base(words[0].text) in SHELLS
+        if not heard and not PROGRAM.search(joined.encode("utf-8", "replace")):
             return
+        expander = self.expander(Source(b"", self.script.path), shell)
         around = replace(
             setting,
-            environment=self._environment(shell),
+            environment=self.environment(shell, expander),
             folder=shell.folder,
-            pins=(*setting.pins, *self._pins),
+            pins=(*setting.pins, *self.pins),
         )
+        after: list[tuple[Word, Setting]] = []
         found = launch_of(
-            words,
-            around,
-            self._form,
-            lambda word, inner: self._handed(word, inner, around, shell),
+            words, around, self.script.form, lambda word, inner: after.append((word, inner))
         )
+        for word, inner in after:
+            arguments = _following(words, word)
+            self._handed(words, word, inner, around, shell, arguments)
         if found is not None:
-            # The same command on two branches, or in a loop, is one launch.
-            environment = tuple((each.name, each.value) for each in found.environment)
-            key = (found.path, found.line, found.program, found.arguments, environment)
-            self._found.setdefault(key, found)
-            if len(self._found) > _MOST_LAUNCHES:
+            own = (found.path, found.line, words[0].column, found.arguments, found.environment)
+            if own in self.started:
+                return
+            self.started.add(own)
+            self.found.append(((*self.place, found.line, words[0].column), found))
+            if len(self.found) > _MOST_LAUNCHES:
                 raise TooMuch(f"holds more than {_MOST_LAUNCHES} launches; read in part")
 
-    def _handed(self, word: Word, setting: Setting, around: Setting, shell: Shell) -> None:
-        """Follows the text that a command hands to another shell, which knows what is exported."""
-        inner = Shell([bindings(setting.environment)], setting.folder, (), shell.script)
-        if setting.environment[: len(around.environment)] == around.environment:
-            inner.layers = [
-                exported(shell),
-                bindings(setting.environment[len(around.environment) :]),
-            ]
-        functions, self._functions = self._functions, {}
-        self._run_text([word], inner, setting)
-        self._functions = functions
-
-    def _run_text(self, words: Sequence[Word], shell: Shell, setting: Setting) -> None:
-        """Follows words as a script of their own, each part at the place where it was written."""
-        tokens: list[Token] = []
-        for word in words:
-            own = word.tokens if isinstance(word, Spelled) and word.tokens else written(word)
-            tokens.extend((*own, BREAK))
-        self.follow(tuple(tokens), shell, setting)
-
-    def follow(self, text: Text, shell: Shell, setting: Setting) -> None:
-        """Follows a text of pieces, each at the place where it was written."""
-        if len(self._running) >= _MOST_NESTED:
-            self._note(self._path, "a command runs a text that runs a text, and so on; given up")
-            return
-        pieces: list[tuple[Piece, bool]] = []
-        for token, conditional in flat(text):
-            if isinstance(token, Choice):
-                # The alternatives of one word get a name, so that they are read as one word.
-                name = f"__choice_{len(pieces)}"
-                shell.layers[-1][name] = Binding((token,))
-                first = next((item for item in token.options[0] if isinstance(item, Piece)), None)
-                if first is not None:
-                    pieces.append((replace(first, text=f"${{{name}}}", exact=False), conditional))
-            else:
-                pieces.append((token, conditional))
-        self._running.append("text")
-        self.run(Joined(self._path, pieces), shell, setting)
-        self._running.pop()
-
-    def _call(
-        self, name: str, arguments: Sequence[Spelled], shell: Shell, setting: Setting
+    def _handed(
+        self,
+        words: Sequence[Spelled],
+        word: Word,
+        setting: Setting,
+        around: Setting,
+        shell: Shell,
+        arguments: tuple[Text, ...],
     ) -> None:
-        self._called.add(name)
-        self._steps += _COST_OF_CALL
-        if name in self._running:
-            if PROGRAM.search(self._functions[name][0].text or b""):
-                self._note(self._path, f"the function {name} calls itself; followed once")
-            return
-        if len(self._running) >= 4 * _MOST_NESTED:
-            self._note(self._path, "functions call each other too deeply; given up")
-            return
-        body, source = self._functions[name]
-        inner = replace(shell, arguments=tuple(word.tokens for word in arguments))
-        if len(arguments) and any(word.conditional for word in arguments):
-            inner.arguments = None
-        self._running.append(name)
-        self._locals.append({})
-        self._statement(body, source, inner, setting)
-        shell.layers[-1].update(self._locals.pop())
-        self._running.pop()
-        shell.folder = inner.folder
+        """Follows the text that a command hands to another shell, which knows what is exported."""
+        inner = Shell(bindings(setting.environment), setting.folder, arguments, shell.script)
+        if base(words[0].text) in SHELLS:
+            inner.output = shell.output
+        if setting.environment[: len(around.environment)] == around.environment:
+            own = bindings(setting.environment[len(around.environment) :])
+            inner.variables = {**exported(shell), **own}
+        functions, self.functions = self.functions, {}
+        try:
+            self.run_text([word], inner, setting)
+        except Left:
+            pass
+        finally:
+            self.functions = functions
+
+    def run_text(self, words: Sequence[Word], shell: Shell, setting: Setting) -> bool | None:
+        """Follows words as a script of their own, each part at the place where it was written."""
+        texts = [w.tokens if isinstance(w, Spelled) and w.tokens else written(w) for w in words]
+        return self.follow(joined_words(texts), shell, setting)
+
+    def follow(self, text: Text, shell: Shell, setting: Setting) -> bool | None:
+        """Follows a text of pieces, each at the place where it was written."""
+        if len(self.running) >= _MOST_NESTED:
+            reason = "a command runs a text that runs a text, and so on; given up"
+            self.script.note(self.script.path, reason)
+            return None
+        expander = self.expander(Source(b"", self.script.path), shell)
+        source = Joined(
+            self.script.path,
+            [token for token in scalar(expander.settle(text)) if isinstance(token, Piece)],
+        )
+        for name, piece in source.unknown.items():
+            shell.variables[name] = Binding((replace(piece, quoted=False, literal=False),))
+        self.running.append("text")
+        try:
+            return self.run(source, shell, setting)
+        finally:
+            self.running.pop()
+            for name in source.unknown:
+                shell.variables.pop(name, None)
+
+    def call(
+        self, words: Sequence[Spelled], shell: Shell, inner: Shell, setting: Setting
+    ) -> bool | None:
+        """Calls a function of the script."""
+        name, arguments = words[0].text, words[1:]
+        self.script.called.add(name)
+        self.script.step(_COST_OF_CALL)
+        body, root, source = self.functions[name]
+        if name in self.running:
+            if PROGRAM.search(source.data[body.start : body.end]):
+                self.script.note(
+                    self.script.path, f"the function {name} calls itself; followed once"
+                )
+            return None
+        if len(self.running) >= 4 * _MOST_NESTED:
+            self.script.note(self.script.path, "functions call each other too deeply; given up")
+            return None
+        own = replace(inner, arguments=tuple(word.tokens for word in arguments), shifted=0)
+        self.running.append(name)
+        self.locals.append({})
+        place = len(self.place)
+        self.place.append((words[0].path, words[0].line, words[0].column))
+        status: bool | None = None
+        try:
+            status = self.statement(body, root, source, own, setting)
+        except Left as left:
+            if left.kind != "return":
+                raise
+            status = left.status
+        finally:
+            self.running.pop()
+            del self.place[place:]
+            for each, before in self.locals.pop().items():
+                if before is MISSING:
+                    own.variables.pop(each, None)
+                else:
+                    own.variables[each] = before
+            shell.folder, shell.export_all, shell.input = own.folder, own.export_all, own.input
+        return status
 
     def _source(self, words: Sequence[Spelled], shell: Shell, setting: Setting) -> None:
         word = words[0]
-        if not word.resolved or word.alternatives:
+        if not word.resolved:
             return
         for path in places(word.text, shell, word.path):
-            if f"source {path}" in self._running or path == self._path:
-                self._note(path, "sources itself; followed once")
+            if f"source {path}" in self.running or path == self.script.path:
+                self.script.note(path, "sources itself; followed once")
                 return
-            data = self._read(path)
+            data = self.script.read(path)
             if data is None:
                 continue
             if len(data) > MOST_BYTES:
-                self._note(path, f"larger than {MOST_BYTES // 1_000_000} MB")
+                self.script.note(path, f"larger than {MOST_BYTES // 1_000_000} MB")
                 return
-            if len(self._running) >= _MOST_NESTED:
-                self._note(path, "sourced too deeply; not read")
+            if len(self.running) >= _MOST_NESTED:
+                self.script.note(path, "sourced too deeply; not read")
                 return
-            self._running.append(f"source {path}")
             inner = shell
             if len(words) > 1:
                 inner = replace(shell, arguments=tuple(each.tokens for each in words[1:]))
-            self.run(Source(data, path), inner, setting)
-            self._running.pop()
+            self.running.append(f"source {path}")
+            try:
+                self.run(self.script.source(path, data), inner, setting)
+            except Left as left:
+                if left.kind != "return":
+                    raise
+            finally:
+                self.running.pop()
+            shell.folder, shell.export_all = inner.folder, inner.export_all
             return
 
-    def _redirected(self, node: Node, source: Source, shell: Shell, setting: Setting) -> bool:
-        body = node.child_by_field_name("body")
-        ended = False
-        if body is not None:
-            # What goes to a file or to the other stream is no output of a function.
-            self._output.append([])
-            self._depth.append(len(shell.layers))
-            ended = self._statement(body, source, shell, setting)
-            self._output.pop()
-            self._depth.pop()
-        for redirect in node.children_by_field_name("redirect"):
-            if redirect.type == "heredoc_redirect":
-                self._heredoc(redirect, node, body, source, shell, setting)
-        return ended
 
-    def _heredoc(
-        self,
-        redirect: Node,
-        node: Node,
-        body: Node | None,
-        source: Source,
-        shell: Shell,
-        setting: Setting,
-    ) -> None:
-        """Follows a here-document that a shell gets, or that becomes a script."""
-        start = text = None
-        piped: list[str] = []
-        for child in redirect.named_children:
-            if child.type == "heredoc_start":
-                start = child
-            elif child.type == "heredoc_body":
-                text = child
-            elif child.type in {"pipeline", "list"}:
-                self._statement(child, source, shell.inside(), setting)
-                piped += [head(command) for command in child.named_children]
-        if start is None or text is None or b"sglang" not in (text.text or b""):
-            return
-        raw = any(sign in text_of(start) for sign in "\"'\\")
-        expander = self._expander(source, shell)
-        content = expander.heredoc(text.start_byte, text.end_byte, text.children, raw)
-        words = split(words_of(body, expander)) if body is not None else []
-        names = [posixpath.basename(word.text) for word in words]
-        written = target(node, redirect, expander)
-        if names[:1] in (["cat"], ["tee"]):
-            written = written or (words[1].text if names[0] == "tee" and len(words) > 1 else "")
-            first = constant(content[:1]) or ""
-            if _SCRIPT_NAME.search(written) or re.match(r"#!.*\b(?:ba|z|da|k)?sh\b", first):
-                functions, self._functions = self._functions, {}
-                self.follow(content, Shell([{}], script=written), Setting())
-                self._functions = functions
-        if {"bash", "sh", "zsh", "ssh", "sbatch"} & {*names, *piped}:
-            seen = {} if "ssh" in names else exported(shell)
-            self.follow(content, Shell([seen], shell.folder, (), self._path), setting)
+class _Part(Source):
+    """A stretch of another source as a text of its own."""
+
+    def __init__(self, source: Source, start: int, end: int) -> None:
+        super().__init__(source.data[start:end], source.path)
+        self._whole = source
+        self._start = start
+
+    def place(self, offset: int) -> tuple[str, int, int]:
+        """Where it stands in the whole."""
+        return self._whole.place(self._start + offset)
+
+
+def _part(word: Spelled) -> Part:
+    """A word of ``[``: what stands there without quotes may be an operator."""
+    plain = len(word.tokens) == 1 and isinstance(word.tokens[0], Piece) and word.tokens[0].literal
+    if plain and re.fullmatch(r"!|\(|\)|\]|[<>=]=?|!=|-[a-zA-Z]+", word.text):
+        return word.text
+    if word.text in {"=", "!=", "==", "(", ")"} or re.fullmatch(r"\\?[<>]", word.text):
+        return word.text.lstrip("\\")
+    return word.tokens
+
+
+def _following(words: Sequence[Spelled], word: Word) -> tuple[Text, ...]:
+    """The arguments behind the text of ``bash -c``, the first of which is its name."""
+    for at, each in enumerate(words):
+        if each is word:
+            return tuple(own.tokens for own in words[at + 2 :])
+    return ()

@@ -15,7 +15,7 @@ from auditor.errors import Unreadable
 from auditor.model import Comment
 from auditor.serve.scripts.find import form_of, is_template
 from auditor.serve.scripts.masking import for_shell, mask
-from auditor.serve.scripts.syntax import parse
+from auditor.serve.scripts.syntax import node_of
 from auditor.serve.scripts.yamltree import LARGEST, LOADER, index_of
 from auditor.source.comments import WORD, Found, Span, belonging, python_comments
 
@@ -61,7 +61,7 @@ def _shell(text: str) -> tuple[list[Found], list[Span]]:
     data = text.encode()
     comments: list[Found] = []
     spans: list[Span] = []
-    waiting = [(parse(data), False)]
+    waiting = [(node_of(data), False)]
     while waiting:
         node, inside = waiting.pop()
         # Where the grammar gave up nothing is sure to be a comment.

@@ -1,449 +1,499 @@
-"""Expands the words of a bash script as far as the script itself decides them."""
+"""Reads the words of a bash script from its text and expands them, as bash does, in one run."""
 
 from __future__ import annotations
 
-import ast
-import posixpath
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
-from tree_sitter import Node
-
+from auditor.serve.scripts.arithmetic import Arithmetic, Unknown
+from auditor.serve.scripts.braces import braced
+from auditor.serve.scripts.parameters import Parameters
 from auditor.serve.scripts.state import Binding, Shell
 from auditor.serve.scripts.values import (
     BREAK,
     Choice,
     Piece,
     Source,
+    Spelled,
     Text,
     Token,
     constant,
-    is_empty,
     quoted,
     scalar,
     split,
 )
+from auditor.serve.scripts.worlds import World
 
-_PARAMETER = re.compile(
-    rb"\$\{(?P<sign>[!#]?)(?P<name>[A-Za-z_]\w*|[0-9]+|[@*#?$!-])(?:\[(?P<index>[^\]]*)\])?"
-    rb"(?P<operator>:?[-+=?]|##?|%%?|//?|\^\^?|,,?|:|@)?",
-    re.DOTALL,
-)
-_NAME = re.compile(r"[A-Za-z_]\w*$")
-_ARITHMETIC = re.compile(r"[\d\s()+*/%<>=!&|^~?:-]+$")
-_MOST_DIGITS = 200
-_LONGEST_PATTERN_SUBJECT = 1024
-
-
-Substitution = Callable[[Node, Source, Shell], Text | None]
+Substitution = Callable[[Source, int, int, Shell], Text | None]
 """Runs the body of ``$(…)``: what it prints, None where that is not known."""
 
+_META = b" \t\n;&|<>()"
+_SPECIAL = b"\\'\"$`"
+_NAME = re.compile(rb"[A-Za-z_]\w*")
+_ASSIGNMENT = re.compile(rb"([A-Za-z_]\w*)(\[)?")
+_REDIRECT = re.compile(rb"(\d*|\{\w+\})(<<<|<<-?|<>|<&|>&|>>|>\||&>>|&>|<|>)")
+_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|([0-7]{1,3})|u([0-9a-fA-F]{1,4})|(.))", re.DOTALL)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "e": "\x1b", "E": "\x1b", "a": "\a", "b": "\b"}
 
-class Expander:
-    """Expands nodes of one source in one shell."""
 
-    def __init__(self, source: Source, shell: Shell, substitution: Substitution) -> None:
-        self._source = source
-        self._shell = shell
+@dataclass(frozen=True)
+class Redirect:
+    """Where a command reads from or writes to."""
+
+    sign: str
+    descriptor: str
+    target: Text
+
+
+@dataclass(frozen=True)
+class Assigned:
+    """``NAME=…`` in front of a command or as one; ``elements`` are those of an array."""
+
+    name: str
+    index: tuple[int, int] | None
+    append: bool
+    text: Text | None
+    elements: tuple[tuple[str | None, Text], ...] | None
+
+
+@dataclass
+class Command:
+    """A simple command as read."""
+
+    assigned: list[Assigned]
+    words: list[Text]
+    redirects: list[Redirect]
+
+
+def settled(text: Text, world: World, ask: bool = False, keep: bool = False) -> Text:
+    """A text as this run has it: without choices, and with what the run found out.
+
+    Only with ``ask`` it is decided whether a default holds; else it does. With ``keep`` that stays
+    open.
+    """
+    made: list[Token] = []
+    for token in text:
+        if isinstance(token, Choice):
+            if keep and token.soft and world.filled(token.symbol) is None:
+                made.append(token)
+                continue
+            made.extend(settled(_chosen(token, world, ask), world, ask, keep))
+        elif isinstance(token, Piece) and not token.resolved and token.symbol:
+            value = world.value(token.symbol)
+            # That a program printed nothing is a guess of this run, and no value to judge.
+            if value is None or (not value and token.symbol.startswith("(")):
+                made.append(token)
+            else:
+                made.append(
+                    replace(token, text=value, resolved=True, exact=False, symbol="", outside=False)
+                )
+        else:
+            made.append(token)
+    return tuple(made)
+
+
+def _chosen(choice: Choice, world: World, ask: bool) -> Text:
+    if not choice.soft:
+        return choice.options[world.choose(len(choice.options), ("choice", choice))]
+    filled = world.filled(choice.symbol)
+    if filled is None and ask:
+        filled = not world.is_default(choice.symbol)
+    return choice.options[1 if filled else 0]
+
+
+class Expander(Parameters):
+    """Reads and expands the words of one source in one shell of one run."""
+
+    def __init__(
+        self, source: Source, shell: Shell, world: World, substitution: Substitution
+    ) -> None:
+        super().__init__(source, shell, world)
         self._substitution = substitution
 
-    def word(self, node: Node, quote: bool = False) -> Text:
-        """What a word, a string or an expansion of the script stands for."""
-        kind = node.type
-        start, end = _bounds(node, self._source.data)
-        if kind == "string":
-            inner = self.range(start + 1, end - 1, node.children, True)
-            return inner or (self._piece("", start + 1),)
-        if kind == "raw_string":
-            return (self._piece(self._slice(start + 1, end - 1), start + 1),)
-        if kind == "ansi_c_string":
-            return (self._piece(_ansi(self._slice(start + 2, end - 1)), start + 2, exact=False),)
-        if kind == "translated_string":
-            return self.range(start + 2, end - 1, node.children, True)
-        if kind in {"simple_expansion", "expansion"}:
-            return self._parameter(node, start, end, quote)
-        if kind == "command_substitution":
-            printed = self._substitution(node, self._source, self._shell)
-            if printed is not None:
-                return quoted(printed, quote)
-            return (self._unknown(start, end, quote),)
-        if kind == "arithmetic_expansion":
-            return (self._arithmetic(start, end),)
-        if kind in {"concatenation", "command_name", "variable_assignment", "subscript"}:
-            return self.range(start, end, node.children, quote)
-        if kind in {"process_substitution", "brace_expression"}:
-            return (self._unknown(start, end, quote),)
-        return self._literal(start, end, quote)
+    def settle(self, text: Text, ask: bool = False, keep: bool = False) -> Text:
+        """A text as this run has it; with ``ask`` it is decided whether defaults hold."""
+        return settled(text, self.world, ask, keep)
 
-    def range(
-        self, start: int, end: int, children: Sequence[Node], quote: bool, loose: bool = False
-    ) -> Text:
-        """Expands a stretch of the script: what is between its expansions is literal.
+    # -- commands --------------------------------------------------------------------------------
 
-        ``loose`` says that literal text may be split into words, as in ``${V:+--flag value}``.
-        """
-        tokens: list[Token] = []
+    def command(self, start: int, end: int) -> Command:
+        """A simple command: its assignments, its words before they are split, its redirections."""
+        found = Command([], [], [])
         at = start
-        for child in _expansions(children):
-            first, last = _bounds(child, self._source.data)
-            if first < at or last > end:
+        while True:
+            at = self._blanks(at, end)
+            if at >= end or self.data[at : at + 1] in {b"#", b";", b"\n", b"&", b"|", b")"}:
+                if self.data[at : at + 2] != b"&>" or at >= end:
+                    return found
+            match = _REDIRECT.match(self.data, at, end)
+            if match is not None and not self.data.startswith((b"<(", b">("), match.end() - 1):
+                at = self._redirect(match, end, found)
                 continue
-            tokens.extend(self._literal(at, first, quote, loose))
-            tokens.extend(self.word(child, quote))
-            at = last
-        tokens.extend(self._literal(at, end, quote, loose))
-        return tuple(tokens)
+            if not found.words:
+                assigned, after = self.assignment(at, end)
+                if assigned is not None:
+                    found.assigned.append(assigned)
+                    at = after
+                    continue
+            text, after = self.word(at, end)
+            if after <= at:
+                return found
+            found.words.extend(braced(text))
+            at = after
 
-    def _slice(self, start: int, end: int) -> str:
-        return self._source.data[start:end].decode("utf-8", "replace")
-
-    def _piece(self, text: str, offset: int, exact: bool = True) -> Piece:
-        return Piece(text, self._source, offset, exact=exact)
-
-    def _unknown(self, start: int, end: int, quote: bool, outside: bool = False) -> Piece:
-        text = self._slice(start, end)
-        return Piece(text, self._source, start, quote, resolved=False, outside=outside)
-
-    def _literal(self, start: int, end: int, quote: bool, loose: bool = False) -> Text:
-        """Literal text, its escapes taken away; pieces keep the places of what is left."""
-        data = self._source.data
-        tokens: list[Token] = []
-        at = start
+    def _blanks(self, at: int, end: int) -> int:
+        data = self.data
         while at < end:
-            escape = data.find(b"\\", at, end)
-            if escape < 0 or escape + 1 >= end:
-                escape = end
-            if escape > at:
-                piece = self._piece(self._slice(at, escape), at)
-                tokens.append(replace(piece, quoted=False) if loose and not quote else piece)
-            if escape == end:
-                break
-            following = data[escape + 1 : escape + 2]
-            if following == b"\n":
-                at = escape + 2
-            elif quote and following not in b'$`"\\':
-                tokens.append(self._piece(self._slice(escape, escape + 1), escape))
-                at = escape + 1
+            if data[at : at + 1] in b" \t":
+                at += 1
+            elif data[at : at + 2] == b"\\\n":
+                at += 2
+            elif data[at : at + 3] == b"\\\r\n":
+                at += 3
             else:
-                # What is escaped may be the first byte of several.
-                after = data[escape + 1 : min(end, escape + 5)].decode("utf-8", "replace")
-                width = len(after[:1].encode())
-                tokens.append(self._piece(self._slice(escape + 1, escape + 1 + width), escape + 1))
-                at = escape + 1 + width
-        return tuple(tokens)
+                break
+        return at
 
-    def heredoc(self, start: int, end: int, children: Sequence[Node], raw: bool) -> Text:
+    def _redirect(self, match: re.Match[bytes], end: int, found: Command) -> int:
+        sign, descriptor = match.group(2).decode(), match.group(1).decode()
+        at = self._blanks(match.end(), end)
+        if self.data[at : at + 2] in {b"<(", b">("}:
+            close = self.closing(at + 2, end, b"(", b")")
+            printed = self._substitution(self.source, at + 2, close, self.shell)
+            text = printed if printed is not None else (self.unknown(at, close + 1, True),)
+            after = close + 1
+        else:
+            text, after = self.word(at, end)
+        found.redirects.append(Redirect(sign, descriptor, text))
+        return max(after, match.end())
+
+    def declaration(self, start: int, end: int) -> tuple[list[str], list[Assigned | Text]]:
+        """``declare`` and its kin: the keyword with its options, and what is declared."""
+        words: list[str] = []
+        rows: list[Assigned | Text] = []
+        at = start
+        while True:
+            at = self._blanks(at, end)
+            match = _REDIRECT.match(self.data, at, end)
+            if at >= end or match is not None:
+                return words, rows
+            assigned, after = self.assignment(at, end) if words else (None, at)
+            if assigned is not None:
+                rows.append(assigned)
+            else:
+                text, after = self.word(at, end)
+                if after <= at:
+                    return words, rows
+                known = constant(self.settle(text))
+                if not words or (known is not None and known[:1] in {"-", "+"} and not rows):
+                    words.append(known or "")
+                else:
+                    rows.append(text)
+            at = after
+
+    def assignment(self, at: int, end: int) -> tuple[Assigned | None, int]:
+        """An assignment at a place, and where it ends."""
+        data = self.data
+        match = _ASSIGNMENT.match(data, at, end)
+        if match is None:
+            return None, at
+        after, index = match.end(), None
+        if match.group(2) is not None:
+            close = self.closing(after, end, b"[", b"]")
+            index, after = (after, close), close + 1
+        append = data[after : after + 2] == b"+="
+        if not append and data[after : after + 1] != b"=":
+            return None, at
+        after += 2 if append else 1
+        name = match.group(1).decode()
+        if data[after : after + 1] == b"(":
+            close = self.closing(after + 1, end, b"(", b")")
+            rows = tuple(self._elements(after + 1, close))
+            return Assigned(name, index, append, None, rows), close + 1
+        text, last = self.word(after, end)
+        if last == after:
+            text = (self.piece("", after),)
+        return Assigned(name, index, append, scalar(text) or (self.piece("", after),), None), last
+
+    def _elements(self, at: int, end: int) -> Iterable[tuple[str | None, Text]]:
+        """The elements of an array as written: their keys, where they have some, and texts."""
+        while True:
+            at = self._gap(at, end)
+            if at >= end:
+                return
+            if self.data[at : at + 1] == b"[":
+                close = self.closing(at + 1, end, b"[", b"]")
+                if self.data[close + 1 : close + 2] == b"=":
+                    key = constant(self.settle(self.range(at + 1, close)))
+                    text, at = self.word(close + 2, end)
+                    yield key if key is not None else "?", scalar(text)
+                    continue
+            text, after = self.word(at, end)
+            if after <= at:
+                at += 1
+                continue
+            at = after
+            for one in braced(text):
+                for word in self.split([one]):
+                    yield None, word.tokens
+
+    def _gap(self, at: int, end: int) -> int:
+        """Where the next word of a list of several lines starts, past comments."""
+        while at < end:
+            at = self._blanks(at, end)
+            sign = self.data[at : at + 1]
+            if sign in {b"\n", b"\r"}:
+                at += 1
+            elif sign == b"#":
+                found = self.data.find(b"\n", at, end)
+                at = end if found < 0 else found
+            else:
+                break
+        return min(at, end)
+
+    def texts(self, start: int, end: int) -> list[Text]:
+        """The words of a stretch, before they are split (``for X in …``)."""
+        return self.command(start, end).words if start < end else []
+
+    def split(self, texts: Sequence[Text], ask: bool = False) -> list[Spelled]:
+        """The words that a command gets; with ``ask`` it is decided whether defaults hold."""
+        separators = self.separators()
+        return split([self.settle(text, ask, keep=not ask) for text in texts], separators)
+
+    def separators(self) -> str:
+        """What words are split at."""
+        binding = self.shell.get("IFS")
+        known = constant(self.settle(binding.text)) if binding is not None else None
+        return " \t\n" if known is None else known
+
+    # -- words -----------------------------------------------------------------------------------
+
+    def word(self, at: int, end: int, stop: bytes = _META) -> tuple[Text, int]:
+        """The word at a place, and where it ends."""
+        data = self.data
+        tokens: list[Token] = []
+        if data[at : at + 2] in {b"<(", b">("}:
+            close = self.closing(at + 2, end, b"(", b")")
+            return (self.unknown(at, close + 1, True),), close + 1
+        while at < end:
+            sign = data[at : at + 1]
+            if sign in stop:
+                # An extended pattern: ?(…), @(…)
+                if sign == b"(" and at and data[at - 1 : at] in b"?*+@!" and tokens:
+                    close = self.closing(at + 1, end, b"(", b")")
+                    tokens.append(self._plain(at, close + 1))
+                    at = close + 1
+                    continue
+                break
+            if sign == b"\\":
+                at = self._escaped(at, end, tokens)
+            elif sign == b"'":
+                close = data.find(b"'", at + 1, end)
+                close = end if close < 0 else close
+                tokens.append(self.piece(self.slice(at + 1, close), at + 1))
+                at = close + 1
+            elif sign == b'"':
+                inner, after = self._double(at + 1, end)
+                tokens.extend(inner if inner or after - at > 2 else (self.piece("", at + 1),))
+                at = after
+            elif sign == b"$":
+                text, at = self._dollar(at, end, False)
+                tokens.extend(text)
+            elif sign == b"`":
+                text, at = self._backquote(at, end, False)
+                tokens.extend(text)
+            else:
+                first = at
+                while at < end and data[at : at + 1] not in _SPECIAL + stop:
+                    at += 1
+                tokens.append(self._plain(first, at))
+        return tuple(tokens), at
+
+    def _plain(self, start: int, end: int) -> Piece:
+        return Piece(self.slice(start, end), self.source, start, literal=True)
+
+    def _escaped(self, at: int, end: int, tokens: list[Token]) -> int:
+        if at + 1 >= end:
+            tokens.append(self._plain(at, end))
+            return end
+        if self.data[at + 1 : at + 2] == b"\n":
+            return at + 2
+        if self.data[at + 1 : at + 3] == b"\r\n":
+            return at + 3
+        # What is escaped may be the first byte of several.
+        following = self.data[at + 1 : min(end, at + 5)].decode("utf-8", "replace")
+        width = len(following[:1].encode())
+        tokens.append(self.piece(self.slice(at + 1, at + 1 + width), at + 1))
+        return at + 1 + width
+
+    def _double(self, at: int, end: int, sign: bytes = b'"') -> tuple[Text, int]:
+        """What stands between double quotes, from after the first one."""
+        data = self.data
+        tokens: list[Token] = []
+        first = at
+        while at < end:
+            here = data[at : at + 1]
+            if here == sign and sign:
+                break
+            if here not in b"\\$`":
+                at += 1
+                continue
+            if at > first:
+                tokens.append(self.piece(self.slice(first, at), first))
+            if here == b"\\":
+                following = data[at + 1 : at + 2]
+                if following == b"\n":
+                    at += 2
+                elif following in {b"$", b"`", b"\\"} or (following == sign and sign):
+                    tokens.append(self.piece(self.slice(at + 1, at + 2), at + 1))
+                    at += 2
+                else:
+                    tokens.append(self.piece("\\", at))
+                    at += 1
+            elif here == b"$":
+                text, at = self._dollar(at, end, True)
+                tokens.extend(text)
+            else:
+                text, at = self._backquote(at, end, True)
+                tokens.extend(text)
+            first = at
+        if at > first:
+            tokens.append(self.piece(self.slice(first, at), first))
+        return tuple(tokens), at + 1
+
+    def range(self, start: int, end: int) -> Text:
+        """A stretch expanded as if it stood between double quotes; a quote is a character."""
+        return self._double(start, end, b"")[0]
+
+    def default(self, start: int, end: int, quote: bool) -> Text:
+        """The word of ``${V:-word}``: outside of quotes its blanks part words."""
+        if quote:
+            return self.range(start, end)
+        text, _ = self.word(start, end, b"")
+        return tuple(
+            replace(token, quoted=False, literal=False)
+            if isinstance(token, Piece) and token.literal
+            else token
+            for token in text
+        )
+
+    def pattern_text(self, start: int, end: int) -> Text:
+        """A pattern within ``${…}`` or of a ``case``: what is not quoted in it has its meaning."""
+        return self.settle(self.word(start, end, b"")[0])
+
+    def heredoc(self, start: int, end: int, raw: bool) -> Text:
         """The text of a here-document; only ``$``, backquote and backslash can be escaped."""
         if raw:
-            return (self._piece(self._slice(start, end), start),)
-        return self.range(start, end, children, True)
+            return (self.piece(self.slice(start, end), start),)
+        return self.range(start, end)
 
-    def _parameter(self, node: Node, start: int, end: int, quote: bool) -> Text:
-        if node.type == "simple_expansion":
-            return self._value(self._slice(start + 1, end), None, start, end, quote)
-        match = _PARAMETER.match(self._source.data, start, end)
-        if match is None:
-            return (self._unknown(start, end, quote),)
-        name = match["name"].decode()
-        index = match["index"].decode("utf-8", "replace") if match["index"] is not None else None
-        operator = (match["operator"] or b"").decode()
-        if match["sign"]:
-            return (self._unknown(start, end, quote),)
-        if not operator:
-            return self._value(name, index, start, end, quote)
-        rest = (match.end(), end - 1)
-        if operator.lstrip(":") in {"-", "="} and operator != ":":
-            return self._default(node, name, index, operator, rest, start, end, quote)
-        if operator in {"+", ":+"}:
-            return self._alternative(node, name, index, rest, quote)
-        value = self._value(name, index, start, end, quote)
-        if operator in {"?", ":?"}:
-            return value
-        known = constant(value)
-        if known is None:
-            outside = any(isinstance(token, Piece) and token.outside for token in value)
-            return (self._unknown(start, end, quote, outside),)
-        pattern = constant(self.range(*rest, node.children, True))
-        changed = None if pattern is None else _changed(known, operator, pattern)
-        if changed is None:
-            return (self._unknown(start, end, quote),)
-        first = next((token for token in value if isinstance(token, Piece)), None)
-        soft = any(isinstance(token, Piece) and token.soft for token in value)
-        origin = first or self._piece("", start)
-        return (replace(origin, text=changed, exact=False, soft=soft, quoted=quote),)
+    def _backquote(self, at: int, end: int, quote: bool) -> tuple[Text, int]:
+        close = at + 1
+        while close < end and self.data[close : close + 1] != b"`":
+            close += 2 if self.data[close : close + 1] == b"\\" else 1
+        return self._printed(at, at + 1, min(close, end), close + 1, quote), close + 1
 
-    def _default(
-        self,
-        node: Node,
-        name: str,
-        index: str | None,
-        operator: str,
-        rest: tuple[int, int],
-        start: int,
-        end: int,
-        quote: bool,
-    ) -> Text:
-        """``${V:-word}``: the word where the script sets no other value.
+    def _printed(self, start: int, first: int, last: int, end: int, quote: bool) -> Text:
+        printed = self._substitution(self.source, first, last, self.shell)
+        if printed is None:
+            return (self.unknown(start, end, quote),)
+        return quoted(printed, quote) or ((self.piece("", first),) if quote else ())
 
-        The environment of the script may hold another; by default it does not, so the word is
-        what the script runs with, marked as soft. An empty word says only that the script does
-        without a value: what its caller gives is not known.
-        """
-        default = self.range(*rest, node.children, quote, loose=True)
-        soft = _soft(default)
-        if is_empty(default):
-            soft = (self._unknown(start, end, quote, outside=True),)
-        binding = self._shell.get(name)
-        if name.isdigit() or name in {"@", "*"}:
-            given = self._positional(name)
-            if given is None or (":" in operator and is_empty(scalar(given))):
-                value: Text = soft
-            else:
-                value = quoted(given, quote)
-        elif binding is None:
-            value = soft
-        else:
-            value = self._value(name, index, start, end, quote)
-            if ":" in operator:
-                value = _filled(value, soft)
-        if operator.endswith("=") and _NAME.match(name):
-            self._shell.layers[-1][name] = Binding(
-                scalar(value), exported=binding.exported if binding else False
-            )
-        return value
+    def _dollar(self, at: int, end: int, quote: bool) -> tuple[Text, int]:
+        data = self.data
+        if data.startswith(b"$((", at):
+            close = self.closing(at + 3, end, b"(", b")")
+            if data[close : close + 2] == b"))":
+                return (self._sum(at, close + 2),), close + 2
+        if data.startswith(b"$(", at):
+            close = self.closing(at + 2, end, b"(", b")")
+            return self._printed(at, at + 2, close, close + 1, quote), close + 1
+        if data.startswith(b"${", at):
+            close = self.closing(at + 2, end, b"{", b"}")
+            return _unended(self.parameter(at + 2, close, at, close + 1, quote)), close + 1
+        following = data[at + 1 : at + 2]
+        if following == b"'" and not quote:
+            close = at + 2
+            while close < end and data[close : close + 1] != b"'":
+                close += 2 if data[close : close + 1] == b"\\" else 1
+            text = _ansi(self.slice(at + 2, min(close, end)))
+            return (Piece(text, self.source, at + 2, exact=False),), close + 1
+        if following == b'"' and not quote:
+            inner, after = self._double(at + 2, end)
+            return inner or (self.piece("", at + 1),), after
+        match = _NAME.match(data, at + 1, end)
+        if match is not None:
+            name = match.group().decode()
+            return self.value(name, None, at, match.end(), quote), match.end()
+        if following.isdigit() or following in {b"@", b"*", b"#", b"?", b"$", b"!", b"-"}:
+            if following and at + 1 < end:
+                found = self.value(following.decode(), None, at, at + 2, quote)
+                return _unended(found), at + 2
+        return (self._plain(at, at + 1) if not quote else self.piece("$", at),), at + 1
 
-    def _alternative(
-        self, node: Node, name: str, index: str | None, rest: tuple[int, int], quote: bool
-    ) -> Text:
-        """``${V:+word}``: the word in those runs in which the variable is set."""
-        word = self.range(*rest, node.children, quote, loose=True)
-        binding = self._shell.get(name)
-        if name.isdigit() or name in {"@", "*"}:
-            given = self._positional(name)
-            if given is not None:
-                return () if is_empty(scalar(given)) else word
-        elif binding is not None:
-            known = constant(binding.text)
-            if known is not None:
-                return word if known else ()
-        elif self._shell.knows(name):
-            return ()
-        return (Choice(((), word)),)
+    # -- arithmetic ------------------------------------------------------------------------------
 
-    def _value(self, name: str, index: str | None, start: int, end: int, quote: bool) -> Text:
-        if name in {"0", "BASH_SOURCE"}:
-            path = self._shell.script if name == "0" else self._source.path
-            return (Piece(path, self._source, start, quote, exact=False),)
-        if name.isdigit() or name in {"@", "*"}:
-            given = self._positional(name)
-            if given is None:
-                return (self._unknown(start, end, quote, outside=True),)
-            if name != "@":
-                given = scalar(given)
-            return quoted(given, quote) if given or not quote else (self._piece("", start),)
-        binding = self._shell.get(name)
+    def _sum(self, start: int, end: int) -> Piece:
+        try:
+            number = self.calculated(start + 3, end - 2)
+        except Unknown:
+            found = self.unknown(start, end, True)
+            self.world.assume_filled(found.symbol, silently=True)
+            return found
+        return Piece(str(number), self.source, start, exact=False)
+
+    def calculated(self, start: int, end: int) -> int:
+        """The value of an arithmetic expression, its assignments done; raises Unknown."""
+        text = constant(self.settle(self.range(start, end)))
+        if text is None:
+            raise Unknown
+        return self.number(text)
+
+    def number(self, text: str) -> int:
+        """The same for an expression that is expanded already."""
+        return Arithmetic(text.replace('"', ""), self._number, self._count).value()
+
+    def _number(self, name: str, depth: int = 0) -> int | None:
+        binding = self.shell.get(name)
         if binding is None:
-            if name == "PWD" and self._shell.folder:
-                return (Piece(self._shell.folder, self._source, start, quote, exact=False),)
-            return (self._unknown(start, end, quote),)
-        text = binding.text
-        if binding.array and index != "@":
-            element = scalar(text) if index == "*" else _element(text, index)
-            if element is None:
-                return (self._unknown(start, end, quote),)
-            text = element
-        elif not binding.array and index not in {None, "@", "*", "0"}:
-            return (self._unknown(start, end, quote),)
-        if not text and quote and not (binding.array and index == "@"):
-            return (self._piece("", start),)
-        return quoted(text, quote)
-
-    def _positional(self, name: str) -> Text | None:
-        arguments = self._shell.arguments
-        if arguments is None:
+            return 0 if self.shell.knows(name) else None
+        known = constant(self.settle(binding.text))
+        if known is None or depth > 5:
             return None
-        if name in {"@", "*"}:
-            return tuple(token for argument in arguments for token in (*argument, BREAK))
-        number = int(name[:4])
-        return arguments[number - 1] if 0 < number <= len(arguments) else ()
+        if not known.strip():
+            return 0
+        try:
+            return Arithmetic(known, lambda n: self._number(n, depth + 1), self._count).value()
+        except Unknown:
+            return None
 
-    def _arithmetic(self, start: int, end: int) -> Piece:
-        text = self._slice(start, end)
-        inner = re.sub(r"\$?\{?\b([A-Za-z_]\w*)\b\}?", self._number, text[3:-2])
-        value = _computed(inner)
+    def _count(self, name: str, value: int | None) -> None:
+        before = self.shell.get(name)
+        piece = Piece("" if value is None else str(value), self.source, 0, exact=False)
         if value is None:
-            return self._unknown(start, end, True)
-        return Piece(str(value), self._source, start, exact=False, soft=True)
-
-    def _number(self, match: re.Match[str]) -> str:
-        binding = self._shell.get(match.group(1))
-        known = constant(binding.text) if binding is not None else None
-        if known is None or not known.strip().lstrip("-").isdigit():
-            return match.group(0)
-        return known.strip()
-
-
-def _bounds(node: Node, data: bytes) -> tuple[int, int]:
-    """Where a node stands; the grammar counts blanks before an expansion in a string to it."""
-    start, end = node.start_byte, node.end_byte
-    if node.type in {"expansion", "simple_expansion", "command_substitution", "string"}:
-        while start < end and data[start : start + 1].isspace():
-            start += 1
-    return start, end
-
-
-_WITH_VALUE = frozenset(
-    {
-        *("string", "raw_string", "ansi_c_string", "translated_string", "simple_expansion"),
-        *("expansion", "command_substitution", "arithmetic_expansion", "process_substitution"),
-        *("brace_expression",),
-    }
-)
-
-
-def _expansions(children: Sequence[Node]) -> list[Node]:
-    found: list[Node] = []
-    waiting = list(reversed(children))
-    while waiting:
-        node = waiting.pop()
-        if node.type in _WITH_VALUE:
-            found.append(node)
-        elif node.child_count:
-            waiting.extend(reversed(node.children))
-    return found
-
-
-def _element(text: Text, index: str | None) -> Text | None:
-    number = 0
-    if index is not None:
-        if not index.isdigit():
-            return None
-        number = int(index[:6])
-    element: list[Token] = []
-    for token in text:
-        if isinstance(token, Choice) and any(BREAK in option for option in token.options):
-            return None
-        if token is BREAK:
-            if number == 0:
-                return tuple(element)
-            number -= 1
-            element = []
-        else:
-            element.append(token)
-    return None if number or not element else tuple(element)
-
-
-def _soft(text: Text) -> Text:
-    return tuple(replace(token, soft=True) if isinstance(token, Piece) else token for token in text)
-
-
-def _filled(value: Text, default: Text) -> Text:
-    """The value, or the default where the value is empty."""
-    if is_empty(value):
-        return default
-    if len(value) == 1 and isinstance(value[0], Choice):
-        options = tuple(
-            dict.fromkeys(default if is_empty(option) else option for option in value[0].options)
-        )
-        return options[0] if len(options) == 1 else (Choice(options),)
-    return value
-
-
-def _changed(text: str, operator: str, pattern: str) -> str | None:
-    """What ``${V#pattern}`` and its kin leave of a text, None where that is not told here."""
-    if len(text) > _LONGEST_PATTERN_SUBJECT or len(pattern) > _LONGEST_PATTERN_SUBJECT:
-        return None
-    if operator in {"#", "##", "%", "%%"}:
-        if pattern.count("*") > 2:
-            return None
-        cuts = range(len(text) + 1)
-        prefix = operator[0] == "#"
-        if prefix == (len(operator) == 2):
-            cuts = range(len(text), -1, -1)
-        for cut in cuts:
-            if fnmatchcase(text[:cut] if prefix else text[cut:], pattern):
-                return text[cut:] if prefix else text[:cut]
-        return text
-    if operator in {"/", "//"}:
-        old, _, new = pattern.partition("/")
-        if not old or any(sign in old for sign in "*?["):
-            return None
-        return text.replace(old, new, -1 if operator == "//" else 1)
-    if operator in {"^^", ",,"} and not pattern:
-        return text.upper() if operator == "^^" else text.lower()
-    return None
-
-
-def _computed(text: str) -> int | None:
-    """The value of arithmetic on plain numbers with ``+ - * / %`` and parentheses."""
-    if len(text) > _MOST_DIGITS or not _ARITHMETIC.match(text):
-        return None
-    try:
-        return _evaluated(ast.parse(text.strip(), mode="eval").body)
-    except (SyntaxError, ValueError, RecursionError, MemoryError, ZeroDivisionError):
-        return None
-
-
-def _evaluated(node: ast.expr) -> int:
-    if isinstance(node, ast.Constant) and type(node.value) is int:
-        return node.value
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return -_evaluated(node.operand)
-    if isinstance(node, ast.BinOp):
-        left, right = _evaluated(node.left), _evaluated(node.right)
-        if isinstance(node.op, ast.Add):
-            return left + right
-        if isinstance(node.op, ast.Sub):
-            return left - right
-        if isinstance(node.op, ast.Mult):
-            return left * right
-        if isinstance(node.op, ast.Div | ast.FloorDiv):
-            return int(left / right) if abs(left) < 2**50 else left // right
-        if isinstance(node.op, ast.Mod):
-            return left % right
-    raise ValueError("not plain arithmetic")
-
-
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"', "e": "\x1b"}
+            piece = replace(piece, text=f"${name}", resolved=False)
+        exported = before.exported if before else False
+        self.shell.variables[name] = Binding((piece,), exported=exported)
 
 
 def _ansi(text: str) -> str:
-    return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match.group(1), match.group(0)), text)
+    """What ``$'…'`` stands for."""
+
+    def sign(match: re.Match[str]) -> str:
+        hexadecimal, octal, code, other = match.groups()
+        if other is not None:
+            return _ESCAPES.get(other, other if other in "\\'\"?" else match.group())
+        return chr(int(octal, 8) & 255 if octal else int(hexadecimal or code, 16))
+
+    return _ESCAPE.sub(sign, text)
 
 
-def folder_of(path: str) -> str:
-    """The folder of a path, as ``dirname`` prints it."""
-    return posixpath.dirname(path) or "."
+def _unended(text: Text) -> Text:
+    """Elements within a word: what follows the last one belongs to it."""
+    return text[:-1] if text and text[-1] is BREAK else text
 
 
-def printed(words: Sequence[Text], shell: Shell) -> Text | None:
-    """What one command prints, for the few that scripts build paths with."""
-    parts = split(list(words))
-    if not parts:
-        return None
-    name, rest = posixpath.basename(parts[0].text), parts[1:]
-    last = rest[-1] if rest else None
-    if name == "pwd":
-        if not shell.folder:
-            return None
-        piece = next((token for token in parts[0].tokens if isinstance(token, Piece)), None)
-        return None if piece is None else (replace(piece, text=shell.folder, exact=False),)
-    if last is None or not last.resolved or last.alternatives:
-        return None
-    piece = next((token for token in last.tokens if isinstance(token, Piece)), None)
-    if piece is None:
-        return None
-    soft = any(isinstance(token, Piece) and token.soft for token in last.tokens)
-    if name == "dirname" and len(rest) == 1:
-        text = folder_of(last.text)
-    elif name == "basename" and len(rest) == 1:
-        text = posixpath.basename(last.text.rstrip("/"))
-    elif name in {"realpath", "readlink"}:
-        text = posixpath.normpath(last.text)
-    elif name == "echo" and all(word.resolved and not word.alternatives for word in rest):
-        text = " ".join(word.text for word in rest if word.text not in {"-n", "-e"})
-    else:
-        return None
-    return (replace(piece, text=text, exact=False, soft=soft),)
+def joined_words(words: Iterable[Text]) -> Text:
+    """Words as one text, each ended."""
+    return tuple(token for word in words for token in (*word, BREAK))

@@ -62,10 +62,21 @@ def restored(launch: Launch, masked: Masked) -> Launch:
                 argument,
                 flag=back(argument.flag),
                 value=None if argument.value is None else back(argument.value),
+                words=tuple(map(back, argument.words)),
                 conditional=argument.conditional
                 or (argument.path == launch.path and masked.enclosed(argument.line, launch.line)),
             )
             for argument in launch.arguments
+        ),
+        words=tuple(
+            msgspec.structs.replace(
+                word,
+                text=back(word.text),
+                resolved=word.resolved and not is_masked(word.text),
+                conditional=word.conditional
+                or (word.path == launch.path and masked.enclosed(word.line, launch.line)),
+            )
+            for word in launch.words
         ),
         environment=tuple(
             msgspec.structs.replace(

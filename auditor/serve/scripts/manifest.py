@@ -172,7 +172,8 @@ class _Manifest:
                     parts = split(self.traced(piece))
                     words.extend(self.word(part, scope) for part in parts)
         if not self.start(words, scope) and words:
-            # Arguments for what the image starts.
+            # Arguments for what the image starts, which may be a script that splits them.
+            words = [part for word in words for part in self.meant(word, scope)]
             first = words[0].text
             named = self.names_sglang(scope)
             texts = [word.text for word in words]
@@ -193,8 +194,7 @@ class _Manifest:
     def words(self, items: Sequence[Node], scope: Scope) -> Iterator[Word]:
         for item in items:
             if isinstance(item, Scalar):
-                for part in self.parts(item):
-                    yield self.word(part, scope)
+                yield self.word(self.traced(item), scope)
             else:
                 line, column = self.file.position(item.start)
                 yield Word("{…}", self.path, line, column, resolved=False)
@@ -203,6 +203,13 @@ class _Manifest:
         """The words that an item of a list is meant to be."""
         traced = self.traced(item)
         return split(traced) if recipe.is_flag_and_value(traced.text) else [traced]
+
+    def meant(self, word: Word, scope: Scope) -> list[Word]:
+        """The words that one word of a list is meant to be."""
+        traced = self.scripts.get((word.line, word.column))
+        if traced is None or not recipe.is_flag_and_value(traced.text):
+            return [word]
+        return [self.word(part, scope) for part in split(traced)]
 
     def word(self, traced: Traced, scope: Scope) -> Word:
         line, column = self.file.position(traced.start)

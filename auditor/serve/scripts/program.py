@@ -495,6 +495,7 @@ def _conditional(launch: Launch) -> Launch:
         arguments=tuple(
             msgspec.structs.replace(argument, conditional=True) for argument in launch.arguments
         ),
+        words=tuple(msgspec.structs.replace(word, conditional=True) for word in launch.words),
     )
 
 

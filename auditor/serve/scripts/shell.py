@@ -1,54 +1,61 @@
-"""Reads bash: follows a script without running it and collects the launches on its way.
+"""Reads bash: follows the possible runs of a script without running it, and collects launches.
 
-Both sides of a branch are followed, and what only one of them sets is conditional. A value that the
-script does not decide stays unresolved; ``${V:-default}`` counts as the default, which is what the
-script runs with as long as its caller sets nothing else. The script's own folder is written as in
-the path that was given, so a file beside ``scripts/run.sh`` is ``scripts/…``.
+Each run is followed apart (``worlds``): a variable holds one text, and a branch is taken or not. A
+value that the script does not decide stays unknown; ``${V:-default}`` counts as the default, which
+is what the script runs with as long as its caller sets nothing else. The script's own folder is
+written as in the path that was given, so a file beside ``scripts/run.sh`` is ``scripts/…``.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Sequence
-
-from tree_sitter import Node
+from dataclasses import replace
 
 from auditor.model import Launch, Skipped
-from auditor.serve.scripts.commands import Commands
-from auditor.serve.scripts.state import (
-    Binding,
-    Shell,
-    bindings,
-    spelled,
-)
-from auditor.serve.scripts.syntax import (
-    PROGRAM,
-    broken,
-    clause,
-    is_sure,
-    parse,
-    set_names,
-    text_of,
-    unset_names,
-)
+from auditor.serve.scripts.builtins import lines_of
+from auditor.serve.scripts.merging import merged
+from auditor.serve.scripts.redirections import Redirections
+from auditor.serve.scripts.state import Capture, Shell, bindings, spelled
+from auditor.serve.scripts.syntax import PROGRAM, Tree
 from auditor.serve.scripts.values import (
-    MOST_OPTIONS,
-    Choice,
     Joined,
     Piece,
     Source,
     Spelled,
     Text,
-    constant,
-    each_piece,
-    join,
-    split,
+    shown,
 )
-from auditor.serve.scripts.variables import MOST_BYTES, Read, TooMuch, unread
+from auditor.serve.scripts.variables import (
+    MOST_BYTES,
+    Left,
+    Place,
+    Read,
+    Script,
+    TooMuch,
+    unread,
+    whole,
+)
 from auditor.serve.scripts.words import Setting, Word
+from auditor.serve.scripts.worlds import Pace, World, explore
 
-_MOST_TURNS = 4
+_MOST_TURNS = 64
+_ENOUGH = 10_000  # steps, after which a run is followed only for a branch that none has taken
+_TOO_MUCH = 60_000  # steps, after which none is
+_UNKNOWN_TURNS = 2
 _SOURCES = re.compile(rb"\bsource\b|^\s*\.\s", re.MULTILINE)
+_SCRIPT_NAME = re.compile(r"\.(?:sh|bash|slurm|sbatch|command)$")
+_SIMPLE = frozenset(
+    {
+        *("command", "variable_assignment", "variable_assignments"),
+        *("unset_command", "redirected_statement", "pipeline", "subshell"),
+    }
+)
+_ALWAYS = re.compile(
+    rb"(?:pip3?|uv|test|true|false|let|:|exit|return|break|continue|shift|set|cd|pushd|popd)\b"
+)
+_STOPS = b" \t\n;&|<>()"
 
 
 def read_shell(text: bytes, path: str, read: Read) -> tuple[list[Launch], list[Skipped]]:
@@ -72,330 +79,266 @@ def read_text(
         return [], [unread(source.path, "binary")]
     if not PROGRAM.search(source.data) and not _SOURCES.search(source.data):
         return [], []
-    reader = _Reader(source.path, form, read)
-    return reader.read(lambda shell: reader.run(source, shell, setting), setting)
+    return _read(
+        source.path, form, read, setting, lambda run, shell: run.run(source, shell, setting)
+    )
 
 
 def read_pieces(
     text: Text, path: str, setting: Setting, form: str, read: Read
 ) -> tuple[list[Launch], list[Skipped]]:
     """Returns the launches of a text that was put together of pieces and is run by a shell."""
-    if not any(PROGRAM.search(piece.text.encode("utf-8", "replace")) for piece in each_piece(text)):
+    if not PROGRAM.search(shown(text).encode("utf-8", "replace")) and "$" not in shown(text):
         return [], []
-    reader = _Reader(path, form, read)
-    return reader.read(lambda shell: reader.follow(text, shell, setting), setting)
+    return _read(path, form, read, setting, lambda run, shell: run.follow(text, shell, setting))
 
 
 def read_words(
     words: Sequence[Word], setting: Setting, form: str, read: Read
 ) -> tuple[list[Launch], list[Skipped]]:
     """Returns the launches of a command that is given as words, as in ``CMD ["sglang", …]``."""
-    command = [
-        word if isinstance(word, Spelled) and word.tokens else spelled(word) for word in words
-    ]
-    if not command:
+    if not words:
         return [], []
-    reader = _Reader(command[0].path, form, read)
-    return reader.read(lambda shell: reader.launch(command, shell, setting), setting)
+    command = [w if isinstance(w, Spelled) and w.tokens else spelled(w) for w in words]
+
+    def start(run: _Run, shell: Shell) -> None:
+        own = run.expander(Source(b"", command[0].path), shell)
+        made: list[Spelled] = []
+        for word in command:
+            tokens = own.settle(word.tokens)
+            if tokens == word.tokens:
+                made.append(word)
+            elif tokens:
+                text = "".join(token.text for token in tokens if isinstance(token, Piece))
+                plain = replace(word, text=text, tokens=tokens, alternatives=(), conditional=False)
+                made.append(plain)
+        run.launch(made, shell, setting)
+
+    return _read(command[0].path, form, read, setting, start)
 
 
-class _Reader(Commands):
-    """Follows the statements of one script and of those that it takes in."""
+def _read(
+    path: str,
+    form: str,
+    read: Read,
+    setting: Setting,
+    start: Callable[[_Run, Shell], object],
+) -> tuple[list[Launch], list[Skipped]]:
+    """Follows the runs of a script from its start; returns all launches, and what is unread."""
+    script = Script(path, form, read)
+    found: dict[Place, list[tuple[Launch, tuple[str, ...]]]] = {}
+    every = True
+    uncalled: set[str] = set()
 
-    def read(
-        self, start: Callable[[Shell], None], setting: Setting
-    ) -> tuple[list[Launch], list[Skipped]]:
-        """Follows a script from its start; returns all launches, and what could not be read."""
-        shell = Shell([bindings(setting.environment)], setting.folder, script=self._path)
+    def follow(world: World) -> Pace:
+        run = _Run(script, world)
+        shell = Shell(bindings(setting.environment), setting.folder, script=path)
         try:
-            start(shell)
-            self._run_uncalled(setting)
+            with contextlib.suppress(Left):
+                start(run, shell)
+            for name in sorted(uncalled & run.functions.keys()):
+                run.alone(name, shell, setting)
         except TooMuch as problem:
-            self._skipped = [unread(self._path, str(problem))]
+            script.skipped = [unread(path, str(problem))]
+            script.grown = False
         except (RecursionError, MemoryError):
-            self._skipped = [unread(self._path, "nested too deeply; read in part")]
-        return list(self._found.values()), self._skipped
+            script.skipped = [unread(path, "nested too deeply; read in part")]
+            script.grown = False
+        else:
+            if script.grown:
+                return Pace.NONE  # what was passed over may matter now: from the start
+            for place, launch in run.found:
+                found.setdefault(place, []).append((launch, tuple(world.when)))
+            script.known |= {
+                name
+                for name, (body, _, source) in run.functions.items()
+                if source.path == path and PROGRAM.search(source.data[body.start : body.end])
+            }
+            if script.steps > _TOO_MUCH:
+                return Pace.NONE
+            return Pace.ALL if script.steps < _ENOUGH else Pace.NEW
+        for place, launch in run.found:
+            found.setdefault(place, []).append((launch, tuple(world.when)))
+        return Pace.NONE
 
-    def run(self, source: Source, shell: Shell, setting: Setting) -> None:
-        """Follows a text in a shell."""
-        root = parse(source.data)
+    for _ in range(_MOST_TURNS):
+        script.grown = False
+        found.clear()
+        every = explore(follow)
+        if not script.grown:
+            missing = {n for n in script.known - script.called if n not in uncalled}
+            if not missing or (script.skipped and script.steps > MOST_BYTES):
+                break
+            uncalled |= missing
+            script.called |= missing
+    launches = [merged(rows, joined=not every) for rows in found.values()]
+    return _distinct(launches), script.skipped
+
+
+def _distinct(launches: Sequence[Launch]) -> list[Launch]:
+    """The same command on two branches, or in a loop, is one launch."""
+    found: dict[tuple[object, ...], Launch] = {}
+    for launch in launches:
+        environment = tuple((each.name, each.value) for each in launch.environment)
+        key = (launch.path, launch.line, launch.program, launch.arguments, environment)
+        found.setdefault(key, launch)
+    return list(found.values())
+
+
+class _Run(Redirections):
+    """Follows the statements of one script, and of those that it takes in, in one run."""
+
+    def run(self, source: Source, shell: Shell, setting: Setting) -> bool | None:
+        """Follows a text in a shell; its status."""
+        root, offset = self.script.tree(source.data)
         # A text put together with unknown parts is no valid bash for that reason alone.
-        known = not isinstance(source, Joined) or source.known
-        offset = broken(root, source.data) if root.has_error and known else None
-        if offset is not None and not self._broken:
-            self._broken = True
+        known = not isinstance(source, Joined) or not source.unknown
+        if offset is not None and known and not self.script.broken:
+            self.script.broken = True
             path, line, _ = source.place(offset)
-            self._note(path, f"no valid bash from line {line} on; launches there may be missed")
-        self._statements(root.children, source, shell, setting)
-        self._last = shell
+            reason = f"no valid bash from line {line} on; launches there may be missed"
+            self.script.note(path, reason)
+        self.script.main = self.script.main or root
+        if type(source) is Source and not self.script.relevance.knows(root):
+            # What the text before it was passed over for may be used in this one.
+            self.script.grown = self.script.grown or self.script.relevance.started
+            self.script.relevance.add(root, source.data)
+        return self.statements(self._until_last(root), root, source, shell, setting)
 
-    def _run_uncalled(self, setting: Setting) -> None:
-        """Follows the functions that nothing called, with arguments that are not known."""
-        for name, (body, source) in list(self._functions.items()):
-            if name not in self._called and source.path == self._path and self._last is not None:
-                self._called.add(name)
-                shell = self._last.inside()
-                shell.arguments = None
-                self._statement(body, source, shell, setting)
+    def _until_last(self, root: Tree) -> Sequence[Tree]:
+        """The statements of a script up to the last one that starts anything.
 
-    # Statements. Each says whether it surely ends the script or function.
-
-    def _statements(
-        self, nodes: Sequence[Node], source: Source, shell: Shell, setting: Setting
-    ) -> bool:
-        ended = False
-        for node in nodes:
-            if node.is_named and node.type != "comment":
-                ended = self._statement(node, source, shell, setting) or ended
-        return ended
-
-    def _statement(self, node: Node, source: Source, shell: Shell, setting: Setting) -> bool:
-        self._step()
-        kind = node.type
-        if kind == "command":
-            return self._command(node, source, shell, setting)
-        if kind in {"variable_assignment", "variable_assignments"}:
-            for assignment in [node] if kind == "variable_assignment" else node.children:
-                self._assign(assignment, source, shell, shell.export_all)
-            return False
-        if kind == "declaration_command":
-            return self._declare(node, source, shell)
-        if kind == "unset_command":
-            for child in node.named_children:
-                if child.type in {"variable_name", "word"}:
-                    shell.layers[-1][text_of(child)] = None
-            return False
-        if kind == "redirected_statement":
-            return self._redirected(node, source, shell, setting)
-        if kind == "if_statement":
-            return self._if(node, source, shell, setting)
-        if kind == "case_statement":
-            return self._case(node, source, shell, setting)
-        if kind == "list":
-            return self._list(node, source, shell, setting)
-        if kind in {"for_statement", "c_style_for_statement", "while_statement"}:
-            return self._loop(node, source, shell, setting)
-        if kind == "function_definition":
-            name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
-            if name is not None and body is not None:
-                self._functions[text_of(name)] = (body, source)
-            return False
-        if kind in {"subshell", "pipeline"}:
-            for part in [node] if kind == "subshell" else node.named_children:
-                nodes = part.children if part.type == "subshell" else [part]
-                self._statements(nodes, source, shell.inside(), setting)
-            return False
-        if kind == "compound_statement" and node.children and text_of(node.children[0]) == "((":
-            self._unknown_names(node, shell)
-            return False
-        if kind in {"compound_statement", "do_group", "program", "negated_command", "ERROR"}:
-            return self._statements(node.children, source, shell, setting)
-        return False
-
-    def _branches(
-        self,
-        bodies: Sequence[tuple[Sequence[Node], tuple[str, ...]]],
-        complete: bool,
-        source: Source,
-        shell: Shell,
-        setting: Setting,
-    ) -> bool:
-        """Follows each body from the same state and joins what they leave.
-
-        The names beside a body are variables that the body runs for only while they are unset.
+        What comes after it, to wait for the server or to measure it, changes no launch.
         """
-        layers: list[tuple[dict[str, Binding | None], tuple[str, ...]]] = []
-        folders = {shell.folder} if not complete else set()
-        ends = 0
-        for nodes, unset in bodies:
-            inner = shell.inside()
-            if self._statements(nodes, source, inner, setting):
-                ends += 1
+        if self.running or not self.script.relevance.knows(root):
+            return root.parts
+        last = self.script.relevance.last_start(root)
+        for number, part in enumerate(root.parts):
+            # A sign such as ``&`` belongs to the statement before it.
+            if part.named and part.start > last:
+                return root.parts[:number]
+        return root.parts
+
+    def alone(self, name: str, shell: Shell, setting: Setting) -> None:
+        """Follows a function that nothing calls, with arguments that are not known."""
+        body, root, source = self.functions[name]
+        inner = replace(shell.inside(), arguments=None, output=None, input=None)
+        self.place = [name]
+        self.locals.append({})
+        with contextlib.suppress(Left):
+            self.statement(body, root, source, inner, setting)
+        self.locals.pop()
+        self.place = []
+
+    def statements(
+        self, nodes: Sequence[Tree], root: Tree, source: Source, shell: Shell, setting: Setting
+    ) -> bool | None:
+        """Follows statements one after the other; the status of the last one."""
+        status: bool | None = True
+        for at, node in enumerate(nodes):
+            if not node.named or node.kind == "comment":
                 continue
-            layers.append((inner.layers[-1], unset))
-            folders.add(inner.folder)
-        if not complete:
-            layers.append(({}, ()))
-        for name in dict.fromkeys(name for layer, _ in layers for name in layer):
-            joined = self._joined(name, layers, shell)
-            # Unset on one branch and never set on the other: its caller may have set it.
-            if joined is not None or all(name in layer for layer, _ in layers):
-                shell.layers[-1][name] = joined
-        if len(folders) == 1:
-            (shell.folder,) = folders
-        elif folders:
-            shell.folder = ""
-        return complete and ends == len(bodies)
-
-    def _joined(
-        self,
-        name: str,
-        layers: Sequence[tuple[dict[str, Binding | None], tuple[str, ...]]],
-        shell: Shell,
-    ) -> Binding | None:
-        before = shell.get(name)
-        result: Binding | None = None
-        first = True
-        for layer, _ in layers:
-            binding = layer.get(name, before)
-            if binding is None and any(name in unset for _, unset in layers):
+            following = nodes[at + 1] if at + 1 < len(nodes) else None
+            if following is not None and following.kind == "&":
+                with contextlib.suppress(Left):
+                    self.statement(node, root, source, shell.inside(), setting)
+                status = True
                 continue
-            if first:
-                result, first = binding, False
-                continue
-            if result is None and binding is None:
-                continue
-            one, other = result or Binding(()), binding or Binding(())
-            result = Binding(
-                self._bounded(join(one.text, other.text)),
-                array=one.array or other.array,
-                exported=one.exported or other.exported,
-            )
-        return result
+            status = self.statement(node, root, source, shell, setting)
+        return status
 
-    def _if(self, node: Node, source: Source, shell: Shell, setting: Setting) -> bool:
-        bodies: list[tuple[Sequence[Node], tuple[str, ...]]] = []
-        complete = False
-        clauses: list[tuple[list[Node], list[Node]]] = [([], [])]
-        otherwise: list[Node] | None = None
-        then = False
-        for child in node.children:
-            if child.type == "elif_clause":
-                clauses.append(clause(child))
-            elif child.type == "else_clause":
-                otherwise = child.children
-            elif child.type == "then":
-                then = True
-            elif child.is_named:
-                clauses[0][1 if then else 0].append(child)
-        for condition, body in clauses:
-            self._statements(condition, source, shell, setting)
-            truth = self._truth(condition, source, shell)
-            if truth is False:
-                continue
-            bodies.append((body, unset_names(condition)))
-            if truth is True:
-                complete = True
-                break
-        if not complete and otherwise is not None:
-            unset = set_names(clauses[0][0]) if len(clauses) == 1 else ()
-            bodies.append((otherwise, unset))
-            complete = True
-        if complete and len(bodies) == 1:
-            return self._statements(bodies[0][0], source, shell, setting)
-        return self._branches(bodies, complete, source, shell, setting)
+    def statement(
+        self, node: Tree, root: Tree, source: Source, shell: Shell, setting: Setting
+    ) -> bool | None:
+        """Follows one statement."""
+        self.script.step()
+        kind = node.kind
+        # What is printed into a substitution is known only if all of it is.
+        heard = shell.output is not None
+        if kind in _SIMPLE and not heard and not self.script.relevance.matters(root, node):
+            if _ALWAYS.match(source.data, node.start) is None:
+                return None if kind == "command" else True
+        if kind == "command":
+            return self.command(node, source, shell, setting)
+        if kind in {"variable_assignment", "variable_assignments"}:
+            return self.command(node, source, shell, setting)
+        if kind == "declaration_command":
+            expander = self.expander(source, shell)
+            words, rows = expander.declaration(node.start, node.end)
+            if words:
+                self.declare(words, rows, expander, shell)
+            return True
+        if kind == "unset_command":
+            return self._unset(node, source, shell)
+        if kind == "redirected_statement":
+            return self._redirected(node, root, source, shell, setting)
+        if kind == "test_command":
+            return self._bracket(node, source, shell)
+        if kind == "if_statement":
+            return self._if(node, root, source, shell, setting)
+        if kind == "case_statement":
+            return self._case(node, root, source, shell, setting)
+        if kind == "list":
+            return self._list(node, root, source, shell, setting)
+        if kind in {"for_statement", "c_style_for_statement", "while_statement"}:
+            if not self.script.relevance.matters(root, node):
+                self.passed_over(shell)
+                return None
+            return self._loop(node, root, source, shell, setting)
+        if kind == "function_definition":
+            name, body = node.field("name"), node.field("body")
+            if name is not None and body is not None:
+                own = source.data[name.start : name.end].decode("utf-8", "replace")
+                self.functions[own] = (body, root, source)
+            return True
+        if kind == "subshell":
+            return self.apart(node.parts, root, source, shell.inside(), setting)
+        if kind == "pipeline":
+            return self._pipeline(node, root, source, shell, setting)
+        if kind == "compound_statement" and source.data[node.start : node.start + 2] == b"((":
+            return self._sum(node, source, shell)
+        if kind == "negated_command":
+            status = self.statements(node.parts, root, source, shell, setting)
+            return None if status is None else not status
+        if kind in {"compound_statement", "do_group", "program", "ERROR", "else_clause"}:
+            return self.statements(node.parts, root, source, shell, setting)
+        return None
 
-    def _truth(self, condition: Sequence[Node], source: Source, shell: Shell) -> bool | None:
-        """Whether a single comparison holds; None where the script alone does not decide it."""
-        if len(condition) != 1 or condition[0].type != "test_command":
-            return None
-        tests = condition[0].named_children
-        if len(tests) != 1 or tests[0].type != "binary_expression":
-            return None
-        left, right = (tests[0].child_by_field_name(side) for side in ("left", "right"))
-        operator = tests[0].child_by_field_name("operator")
-        if left is None or right is None or operator is None:
-            return None
-        expander = self._expander(source, shell)
-        one = constant(expander.word(left, True), soft=False)
-        other = constant(expander.word(right, True), soft=False)
-        if one is None or other is None or text_of(operator) not in {"=", "==", "!="}:
-            return None
-        if any(sign in other for sign in "*?["):
-            return None
-        return (one == other) == (text_of(operator) != "!=")
+    def apart(
+        self, nodes: Sequence[Tree], root: Tree, source: Source, shell: Shell, setting: Setting
+    ) -> bool | None:
+        """Follows statements in a shell of their own, which they alone can end."""
+        try:
+            return self.statements(nodes, root, source, shell, setting)
+        except Left as left:
+            return left.status
 
-    def _case(self, node: Node, source: Source, shell: Shell, setting: Setting) -> bool:
-        value = node.child_by_field_name("value")
-        expander = self._expander(source, shell)
-        subject = None if value is None else constant(expander.word(value, True), soft=False)
-        bodies: list[tuple[Sequence[Node], tuple[str, ...]]] = []
-        complete = False
-        for item in node.named_children:
-            if item.type != "case_item":
-                continue
-            patterns = [text_of(pattern) for pattern in item.children_by_field_name("value")]
-            plain = [pattern.strip("\"'") for pattern in patterns]
-            body = [
-                child
-                for index, child in enumerate(item.children)
-                if item.field_name_for_child(index) not in {"value", "termination"}
-            ]
-            anything = "*" in patterns
-            wild = any(sign in pattern for pattern in plain for sign in "*?[$")
-            if subject is not None and not anything and not wild and subject not in plain:
-                continue
-            bodies.append((body, ()))
-            if anything or (subject is not None and not wild):
-                complete = True
-                break
-        if complete and len(bodies) == 1:
-            return self._statements(bodies[0][0], source, shell, setting)
-        return self._branches(bodies, complete, source, shell, setting)
+    def _pipeline(
+        self, node: Tree, root: Tree, source: Source, shell: Shell, setting: Setting
+    ) -> bool | None:
+        parts = node.statements
+        given = shell.input
+        status: bool | None = None
+        for at, part in enumerate(parts):
+            inner = replace(shell.inside(), input=given)
+            if at < len(parts) - 1:
+                inner.output = Capture()
+            nodes = part.parts if part.kind == "subshell" else [part]
+            status = self.apart(nodes, root, source, inner, setting)
+            if at < len(parts) - 1 and inner.output is not None:
+                known = not inner.output.unknown
+                given = lines_of(tuple(inner.output.text)) if known else None
+        return status
 
-    def _list(self, node: Node, source: Source, shell: Shell, setting: Setting) -> bool:
-        parts = [child for child in node.children if child.is_named and child.type != "comment"]
-        if len(parts) < 2:
-            return self._statements(parts, source, shell, setting)
-        operator = next((text_of(child) for child in node.children if not child.is_named), "")
-        left, right = parts[0], parts[1:]
-        ended = self._statement(left, source, shell, setting)
-        if operator == "&&":
-            last = left
-            while last.type == "list" and last.named_children:
-                last = last.named_children[-1]
-            if is_sure(last):
-                return self._statements(right, source, shell, setting) or ended
-            truth = self._truth([left], source, shell)
-            if truth is not None:
-                return truth and self._statements(right, source, shell, setting)
-            self._branches([(right, unset_names([left]))], False, source, shell, setting)
-            return ended
-        self._branches([(right, set_names([left]))], False, source, shell, setting)
-        return ended
-
-    def _loop(self, node: Node, source: Source, shell: Shell, setting: Setting) -> bool:
-        """Follows the body once, with each value that a list of words gives the variable."""
-        body = node.child_by_field_name("body")
-        if body is None:
-            return False
-        self._counted(body, shell)
-        sure = False
-        variable = node.child_by_field_name("variable")
-        if node.type == "for_statement" and variable is not None:
-            expander = self._expander(source, shell)
-            values = split([expander.word(value) for value in node.children_by_field_name("value")])
-            sure = bool(values) and all(not word.conditional for word in values)
-            known = sure and all(word.resolved and not word.alternatives for word in values)
-            if known and len(values) <= _MOST_TURNS and not self._unrolled:
-                # `for role in prefill decode` starts two servers, not one of either.
-                self._unrolled = True
-                for word in values:
-                    shell.layers[-1][text_of(variable)] = Binding(word.tokens)
-                    self._statement(body, source, shell, setting)
-                self._unrolled = False
-                return False
-            shell.layers[-1][text_of(variable)] = Binding(self._one_of(values, variable, source))
-        else:
-            self._unknown_names(node, shell, below=body)
-            condition = [child for child in node.named_children if child.id != body.id]
-            self._statements(condition, source, shell, setting)
-        if sure:
-            self._statement(body, source, shell, setting)
-        else:
-            self._branches([([body], ())], False, source, shell, setting)
-        return False
-
-    def _one_of(self, values: Sequence[Spelled], variable: Node, source: Source) -> Text:
-        known = values and all(word.resolved and not word.alternatives for word in values)
-        if not known:
-            name = f"${text_of(variable)}"
-            return (Piece(name, source, variable.start_byte, resolved=False, exact=False),)
-        texts = tuple({word.text: word.tokens for word in values}.values())
-        if len(texts) > MOST_OPTIONS:
-            return (Piece(f"${text_of(variable)}", source, 0, resolved=False, exact=False),)
-        return texts[0] if len(texts) == 1 else (Choice(texts),)
-
-    # Commands.
-
-    # Redirections.
+    def _unset(self, node: Tree, source: Source, shell: Shell) -> bool:
+        expander = self.expander(source, shell)
+        for text in expander.command(node.start, node.end).words[1:]:
+            name = whole(expander.settle(text))
+            base_name, bracket, rest = name.partition("[")
+            binding = shell.get(base_name)
+            if bracket and binding is not None and binding.items is not None:
+                items = {k: v for k, v in binding.items.items() if k != rest.rstrip("]")}
+                shell.variables[base_name] = replace(binding, items=items)
+            elif name.isidentifier():
+                shell.variables[name] = None
+        return True

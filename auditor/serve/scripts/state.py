@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from auditor.model import Variable
@@ -14,8 +14,7 @@ from auditor.serve.scripts.values import (
     Piece,
     Spelled,
     Text,
-    join,
-    quoted,
+    Token,
     scalar,
     split,
 )
@@ -24,49 +23,77 @@ from auditor.serve.scripts.words import Word
 
 @dataclass(frozen=True)
 class Binding:
-    """A variable: what it may hold, and whether commands see it in their environment."""
+    """A variable: what it holds, and whether commands see it in their environment.
 
-    text: Text
-    array: bool = False
+    ``items`` are the elements of an array by their index or, with ``keyed``, by their key.
+    """
+
+    text: Text = ()
+    items: Mapping[str, Text] | None = None
+    keyed: bool = False
     exported: bool = False
+
+    @property
+    def elements(self) -> Text:
+        """All elements, each ended."""
+        if self.items is None:
+            return (*self.text, BREAK)
+        keys = list(self.items) if self.keyed else sorted(self.items, key=int)
+        return tuple(token for key in keys for token in (*self.items[key], BREAK))
+
+
+@dataclass
+class Capture:
+    """What commands print into a substitution or a pipe; ``unknown`` says that more is printed."""
+
+    text: list[Token] = field(default_factory=list)
+    unknown: bool = False
 
 
 @dataclass
 class Shell:
-    """The state of a shell at one point of a script.
+    """The state of a shell at one point of a run.
 
-    ``layers`` are the variables, those of the branch that is being read last; a name that a layer
-    holds as None is unset there. ``folder`` is empty where it is not known; ``arguments`` are None
-    where the caller of the script gives them.
+    ``variables`` hold None where a name is unset. ``folder`` is empty where it is not known;
+    ``arguments`` are None where the caller of the script gives them, ``shifted`` of these are gone.
+    ``input`` is what is read next, ``output`` takes what is printed; None stands for the terminal.
     """
 
-    layers: list[dict[str, Binding | None]]
+    variables: dict[str, Binding | None]
     folder: str = ""
     arguments: tuple[Text, ...] | None = None
     script: str = ""
+    shifted: int = 0
     export_all: bool = False
-    defaults: set[str] = field(default_factory=set)
+    output: Capture | None = None
+    input: list[Text] | None = None
 
     def get(self, name: str) -> Binding | None:
         """The variable of that name, None where the script has not set it."""
-        for layer in reversed(self.layers):
-            if name in layer:
-                return layer[name]
-        return None
+        return self.variables.get(name)
 
     def knows(self, name: str) -> bool:
         """Whether the script has set or unset the variable."""
-        return any(name in layer for layer in self.layers)
+        return name in self.variables
 
     def inside(self) -> Shell:
         """A shell of its own that starts from here: what it sets is not seen outside."""
-        return replace(self, layers=[*self.layers, {}])
+        return replace(self, variables=dict(self.variables))
 
 
 def written(word: Word) -> Text:
-    """A word of another notation as a text."""
+    """A word of another notation as a text; its alternatives are a choice."""
     source = Fixed(word.text.encode("utf-8", "replace"), word.path, word.line, word.column)
-    return (Piece(word.text, source, 0, resolved=word.resolved),)
+    piece = Piece(word.text, source, 0, resolved=word.resolved, symbol=_symbol(word))
+    text: Text = (piece,)
+    if word.alternatives:
+        others = tuple((replace(piece, text=other),) for other in word.alternatives)
+        text = (Choice(others, symbol=f"{word.line}:{word.column}"),)
+    return (Choice((text, ()), f"{word.line}:{word.column}?"),) if word.conditional else text
+
+
+def _symbol(word: Word) -> str:
+    return "" if word.resolved else word.text
 
 
 def spelled(word: Word) -> Spelled:
@@ -85,31 +112,31 @@ def bindings(environment: Iterable[Variable]) -> dict[str, Binding | None]:
         text = written(word)
         if variable.conditional:
             before = found.get(variable.name)
-            text = join(before.text if before else (), text)
+            text = (Choice((text, before.text if before else ()), f"{variable.name}@"),)
         found[variable.name] = Binding(text, exported=True)
     return found
 
 
 def exported(shell: Shell) -> dict[str, Binding | None]:
     """The variables that a command of the shell sees."""
-    found: dict[str, Binding | None] = {}
-    for layer in shell.layers:
-        found.update(layer)
-    return {name: each for name, each in found.items() if each is not None and each.exported}
+    return {
+        name: each
+        for name, each in shell.variables.items()
+        if each is not None and each.exported and each.items is None
+    }
 
 
-def variables(name: str, binding: Binding) -> Iterable[Variable]:
-    """A variable as commands see it, one for each value that it may have."""
-    texts: Sequence[Text] = (binding.text,)
-    if len(binding.text) == 1 and isinstance(binding.text[0], Choice):
-        texts = binding.text[0].options
-    for option in texts:
-        words = split([(*_protected(option), BREAK)]) if option else []
-        for word in words[:1]:
-            path, line, column = _name_place(name, word)
-            sometimes = word.conditional or len(texts) > 1 or len(word.alternatives) > 1
-            for text in word.alternatives or (word.text,):
-                yield Variable(name, text, path, line, column, word.resolved, sometimes)
+def variable_of(name: str, text: Text) -> Variable:
+    """A variable as commands see it."""
+    words = split([tuple(_whole(scalar(text)))])
+    word = words[0] if words else Spelled("", "", 1)
+    path, line, column = _name_place(name, word)
+    return Variable(name, word.text, path, line, column, word.resolved)
+
+
+def _whole(text: Text) -> Iterable[Token]:
+    for token in text:
+        yield replace(token, quoted=True) if isinstance(token, Piece) else token
 
 
 def _name_place(name: str, word: Spelled) -> tuple[str, int, int]:
@@ -123,14 +150,10 @@ def _name_place(name: str, word: Spelled) -> tuple[str, int, int]:
     return word.path, word.line, word.column
 
 
-def _protected(text: Text) -> Text:
-    return quoted(scalar(text), True)
-
-
 def change_folder(words: Sequence[Spelled], shell: Shell) -> None:
     """Follows ``cd``."""
     rest = [word for word in words if not word.text.startswith("-") and word.text != "--"]
-    if not rest or not rest[0].resolved or rest[0].alternatives:
+    if not rest or not rest[0].resolved:
         shell.folder = ""
         return
     text = rest[0].text
@@ -155,17 +178,17 @@ def places(text: str, shell: Shell, path: str) -> Iterable[str]:
 
 def set_options(words: Sequence[Spelled], shell: Shell) -> None:
     """Follows ``set``: the arguments, and whether every variable is exported."""
-    for index, word in enumerate(words):
-        if word.text == "--":
-            shell.arguments = tuple(each.tokens for each in words[index + 1 :])
+    at = 0
+    while at < len(words):
+        text = words[at].text
+        if text == "--" or text[:1] not in {"-", "+"}:
+            rest = words[at + (text == "--") :]
+            shell.arguments = tuple(each.tokens for each in rest)
             return
-        if word.text in {"-a", "-o"} and (word.text == "-a" or "allexport" in _rest(words, index)):
-            shell.export_all = True
-        elif word.text in {"+a", "+o"} and (
-            word.text == "+a" or "allexport" in _rest(words, index)
-        ):
-            shell.export_all = False
-
-
-def _rest(words: Sequence[Spelled], index: int) -> list[str]:
-    return [word.text for word in words[index + 1 : index + 2]]
+        at += 1
+        if "o" in text[1:] and at < len(words):
+            if words[at].text == "allexport":
+                shell.export_all = text.startswith("-")
+            at += 1
+        if "a" in text[1:]:
+            shell.export_all = text.startswith("-")

@@ -1,64 +1,92 @@
-"""What the nodes of a bash syntax tree say, apart from any run."""
+"""The statements of a bash script, as a tree that is made once and followed in every run.
+
+The grammar is asked for statements only: the words of a command are read from the text itself
+(``expansion``), by the shell's own rules.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tree_sitter import Language, Node, Parser
 from tree_sitter_bash import language
-
-from auditor.serve.scripts.expansion import Expander
-from auditor.serve.scripts.values import Text, split
 
 PROGRAM = re.compile(rb"sglang|launch_server|launch_router|\b(?:smg|amg)\b|sgl-")
 """What stands in every command that starts a server or router."""
 
 _LAUNCH = re.compile(rb"launch_server|launch_router|sglang[\s\\]+serve|\bsmg\b")
-# Commands whose failure ends what follows them, so `cd x && run` is no choice.
-_SURE = frozenset(
-    {
-        *("cd", "pushd", "export", "source", ".", "set", "mkdir", "rm", "cp", "mv", "chmod"),
-        *("pip", "pip3", "uv", "conda", "apt", "apt-get", "echo", ":"),
-    }
-)
 _LANGUAGE = Language(language())
 
+# What is within these is read from the text.
+_WHOLE = frozenset(
+    {
+        *("command", "variable_assignment", "variable_assignments", "declaration_command"),
+        *("unset_command", "test_command", "comment", "heredoc_body", "word", "string"),
+        *("process_substitution", "file_redirect", "herestring_redirect"),
+    }
+)
 
-def parse(data: bytes) -> Node:
-    """The tree of a script; its offsets are those of ``data``."""
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """A statement and its parts; ``fields`` are those parts that the grammar names."""
+
+    kind: str
+    start: int
+    end: int
+    named: bool
+    parts: tuple[Tree, ...]
+    fields: dict[str, tuple[Tree, ...]]
+
+    def field(self, name: str) -> Tree | None:
+        """The first part of a name."""
+        found = self.fields.get(name)
+        return found[0] if found else None
+
+    @property
+    def statements(self) -> list[Tree]:
+        """The parts that are statements."""
+        return [part for part in self.parts if part.named and part.kind != "comment"]
+
+
+def node_of(data: bytes) -> Node:
+    """The syntax tree of a script as the grammar gives it; its offsets are those of ``data``."""
     return Parser(_LANGUAGE).parse(_parseable(data)).root_node
 
 
-def target(node: Node, redirect: Node, expander: Expander) -> str:
-    """The file that a redirected command writes, as far as known."""
-    for child in (*node.named_children, *redirect.named_children):
-        if child.type == "file_redirect" and any(
-            part.type in {">", ">>"} for part in child.children
-        ):
-            destination = child.child_by_field_name("destination")
-            if destination is not None:
-                words = split([expander.word(destination)])
-                return words[0].text if words else ""
-    return ""
+def parse(data: bytes) -> tuple[Tree, int | None]:
+    """The tree of a script, whose offsets are those of ``data``, and where it stops being bash."""
+    root = node_of(data)
+    return _tree(root), _broken(root, data) if root.has_error else None
 
 
-def text_of(node: Node) -> str:
-    """The text of a node."""
-    return (node.text or b"").decode("utf-8", "replace")
+def _tree(node: Node) -> Tree:
+    parts: list[Tree] = []
+    fields: dict[str, tuple[Tree, ...]] = {}
+    if node.type not in _WHOLE:
+        for index, child in enumerate(node.children):
+            part = _tree(child)
+            parts.append(part)
+            name = node.field_name_for_child(index)
+            if name is not None:
+                fields[name] = (*fields.get(name, ()), part)
+    return Tree(node.type, node.start_byte, node.end_byte, node.is_named, tuple(parts), fields)
 
 
 def _parseable(data: bytes) -> bytes:
     """The text with what the grammar stumbles over replaced, byte for byte.
 
-    It takes ``\\$`` in some places for the start of an expansion, loses an escaped blank and does
-    not know ``3<>file``.
+    It takes ``\\$`` in some places for the start of an expansion, loses an escaped blank, does not
+    know ``3<>file`` nor a comment as the whole of a substitution.
     """
     data = re.sub(rb"(?<!\\)((?:\\\\)*)\\[$ \t]", rb"\1\\_", data)
+    data = re.sub(rb"\$(?=[^\w{(@*#?$!'\"-]|$)", b"_", data)
+    data = re.sub(rb"`[ \t]*#[^`\n]*`", lambda match: b" " * len(match.group()), data)
     return re.sub(rb"(\d)<>", rb"\1> ", data)
 
 
-def broken(root: Node, data: bytes) -> int | None:
+def _broken(root: Node, data: bytes) -> int | None:
     """Where the text stops being bash, as far as that can hide a launch.
 
     The grammar does not know all of bash (``3<>file``); such a gap within a line hides nothing.
@@ -76,82 +104,3 @@ def broken(root: Node, data: bytes) -> int | None:
                 return node.start_byte
         waiting.extend(child for child in reversed(node.children) if child.has_error)
     return None
-
-
-def clause(node: Node) -> tuple[list[Node], list[Node]]:
-    """The condition and the body of an ``elif``."""
-    parts: tuple[list[Node], list[Node]] = ([], [])
-    then = False
-    for child in node.children:
-        if child.type == "then":
-            then = True
-        elif child.is_named:
-            parts[1 if then else 0].append(child)
-    return parts
-
-
-def head(node: Node) -> str:
-    """The name of a command as written, empty for anything else."""
-    if node.type == "redirected_statement":
-        body = node.child_by_field_name("body")
-        return head(body) if body is not None else ""
-    name = node.child_by_field_name("name") if node.type == "command" else None
-    return text_of(name) if name is not None else ""
-
-
-def is_sure(node: Node) -> bool:
-    """Whether a command is not made to fail, so that what follows ``&&`` is no branch."""
-    if node.type in {"declaration_command", "variable_assignment", "function_definition"}:
-        return True
-    return head(node) in _SURE
-
-
-def _names(condition: Sequence[Node], signs: frozenset[str]) -> tuple[str, ...]:
-    found: list[str] = []
-    for node in condition:
-        match = re.fullmatch(
-            r"(?:\[\[?|test)\s+(!\s*)?(-[zn])\s+\"?\$\{?(\w+)(?::?-)?\}?\"?\s*\]{0,2}",
-            text_of(node),
-        )
-        if match and ("!" if match.group(1) else "") + match.group(2) in signs:
-            found.append(match.group(3))
-    return tuple(found)
-
-
-def unset_names(condition: Sequence[Node]) -> tuple[str, ...]:
-    """The variables that a condition asks to be empty: setting one there gives it a default."""
-    return _names(condition, frozenset({"-z", "!-n"}))
-
-
-def set_names(condition: Sequence[Node]) -> tuple[str, ...]:
-    """The variables that a condition asks to hold something."""
-    return _names(condition, frozenset({"-n", "!-z"}))
-
-
-def words_of(node: Node, expander: Expander) -> list[Text]:
-    """The expanded words of a simple command, not yet split."""
-    if node.type == "redirected_statement":
-        body = node.child_by_field_name("body")
-        return words_of(body, expander) if body is not None else []
-    if node.type != "command":
-        return []
-    nodes: list[Node] = []
-    for index, child in enumerate(node.children):
-        if child.is_named and node.field_name_for_child(index) in {"name", "argument"}:
-            command = child.type == "command_name" and child.child_count == 1
-            nodes.append(child.children[0] if command else child)
-    return expanded(nodes, expander)
-
-
-def expanded(nodes: Sequence[Node], expander: Expander) -> list[Text]:
-    """The words that nodes stand for; the grammar parts some words that have no blank between."""
-    words: list[Text] = []
-    end = -1
-    for node in nodes:
-        text = expander.word(node)
-        if node.start_byte == end and words:
-            words[-1] = words[-1] + text
-        else:
-            words.append(text)
-        end = node.end_byte
-    return words

@@ -1,219 +1,282 @@
-"""The variables of a script as it is followed: set, appended to, exported, counted, forgotten."""
+"""The variables of a script as one run follows it: set, appended to, exported, counted."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from tree_sitter import Node
-
 from auditor.model import Launch, Pin, Skipped, Variable
-from auditor.serve.scripts.expansion import Expander
-from auditor.serve.scripts.state import (
-    Binding,
-    Shell,
-    variables,
-    written,
-)
-from auditor.serve.scripts.syntax import (
-    expanded,
-    text_of,
-)
+from auditor.serve.scripts.expansion import Assigned, Expander
+from auditor.serve.scripts.relevance import Relevance
+from auditor.serve.scripts.state import Binding, Shell, exported, variable_of
+from auditor.serve.scripts.syntax import Tree, parse
 from auditor.serve.scripts.values import (
-    BREAK,
-    MOST_OPTIONS,
-    Choice,
     Piece,
     Source,
     Text,
-    Token,
-    depth,
-    options,
+    constant,
     scalar,
     size,
     split,
 )
 from auditor.serve.scripts.words import Setting
+from auditor.serve.scripts.worlds import World
 
 Read = Callable[[str], bytes | None]
 """Reads a file beside the script by its path, None where there is none that may be read."""
 MOST_BYTES = 5_000_000
-_MOST_STEPS = 500_000
+_MOST_STEPS = 1_500_000
 _MOST_SIZE = 20_000
-_MOST_DEPTH = 40
+_MOST_TEXTS = 2_000
+
+MISSING = Binding((), {"missing": ()})
+"""Stands for a variable that the script has neither set nor unset."""
+
+Place = tuple[object, ...]
+"""Where in a run something stands: the calls and turns that led there."""
+
+
+class Left(Exception):
+    """A statement ends what it stands in: ``exit``, ``return``, ``break`` or ``continue``."""
+
+    def __init__(self, kind: str, levels: int = 1, status: bool | None = True) -> None:
+        super().__init__(kind)
+        self.kind = kind
+        self.levels = levels
+        self.status = status
+
+
+class Script:
+    """What all runs of one script share: its texts as parsed, and what could not be read."""
+
+    def __init__(self, path: str, form: str, read: Read) -> None:
+        self.path = path
+        self.form = form
+        self.read = read
+        self.steps = 0
+        self.skipped: list[Skipped] = []
+        self.relevance = Relevance()
+        self.grown = False
+        self.main: Tree | None = None
+        self.broken = False
+        self.known: set[str] = set()
+        self.called: set[str] = set()
+        self._sources: dict[str, Source] = {}
+        self._parsed: dict[bytes, tuple[Tree, int | None]] = {}
+
+    def tree(self, data: bytes) -> tuple[Tree, int | None]:
+        """The statements of a text, and where it stops being bash."""
+        found = self._parsed.get(data)
+        if found is None:
+            self.steps += len(data) // 64
+            found = parse(data)
+            if len(self._parsed) < _MOST_TEXTS:
+                self._parsed[data] = found
+        return found
+
+    def source(self, path: str, data: bytes) -> Source:
+        """A file that the script takes in, the same one in every run."""
+        return self._sources.setdefault(path, Source(data, path))
+
+    def step(self, cost: int = 1) -> None:
+        """Count work; raises TooMuch."""
+        self.steps += cost
+        if self.steps > _MOST_STEPS:
+            raise TooMuch("asks for more work than is allowed for one script; read in part")
+
+    def note(self, path: str, reason: str) -> None:
+        """Keep what could not be read; each reason once."""
+        skipped = unread(path, reason)
+        if skipped not in self.skipped:
+            self.skipped.append(skipped)
 
 
 class Variables(ABC):
-    """Follows what is assigned; each step is counted."""
+    """Follows what one run assigns; each step is counted."""
 
-    def __init__(self, path: str, form: str, read: Read) -> None:
-        self._path = path
-        self._form = form
-        self._read = read
-        self._found: dict[tuple[object, ...], Launch] = {}
-        self._steps = 0
-        self._functions: dict[str, tuple[Node, Source]] = {}
-        self._called: set[str] = set()
-        self._running: list[str] = []
-        self._locals: list[dict[str, Binding | None]] = []
-        self._pins: dict[Pin, None] = {}
-        self._last: Shell | None = None
-        self._broken = False
-        self._unrolled = False
-        self._output: list[list[Text | None]] = []
-        self._depth: list[int] = []
-        self._skipped: list[Skipped] = []
+    def __init__(self, script: Script, world: World) -> None:
+        self.script = script
+        self.world = world
+        self.found: list[tuple[Place, Launch]] = []
+        self.started: set[tuple[object, ...]] = set()
+        self.functions: dict[str, tuple[Tree, Tree, Source]] = {}
+        self.place: list[object] = []
+        self.running: list[str] = []
+        self.locals: list[dict[str, Binding | None]] = []
+        self.pins: dict[Pin, None] = {}
 
     @abstractmethod
-    def run(self, source: Source, shell: Shell, setting: Setting) -> None:
-        """Follows a text in a shell."""
+    def run(self, source: Source, shell: Shell, setting: Setting) -> bool | None:
+        """Follows a text in a shell; its status, None where that is not known."""
 
     @abstractmethod
-    def _statements(
-        self, nodes: Sequence[Node], source: Source, shell: Shell, setting: Setting
-    ) -> bool:
-        """Follows statements; whether they surely end the script or function."""
+    def statement(
+        self, node: Tree, root: Tree, source: Source, shell: Shell, setting: Setting
+    ) -> bool | None:
+        """Follows one statement; its status."""
 
     @abstractmethod
-    def _statement(self, node: Node, source: Source, shell: Shell, setting: Setting) -> bool:
-        """Follows one statement; whether it surely ends the script or function."""
+    def statements(
+        self, nodes: Sequence[Tree], root: Tree, source: Source, shell: Shell, setting: Setting
+    ) -> bool | None:
+        """Follows statements one after the other; the status of the last one."""
 
     @abstractmethod
-    def _substitution(self, node: Node, source: Source, shell: Shell) -> Text | None:
+    def apart(
+        self, nodes: Sequence[Tree], root: Tree, source: Source, shell: Shell, setting: Setting
+    ) -> bool | None:
+        """Follows statements in a shell of their own, which they alone can end."""
+
+    @abstractmethod
+    def substitution(self, source: Source, start: int, end: int, shell: Shell) -> Text | None:
         """Follows ``$(…)``; what it prints, where that is known."""
 
-    def _note(self, path: str, reason: str) -> None:
-        """Keeps what could not be read; each reason once."""
-        skipped = unread(path, reason)
-        if skipped not in self._skipped:
-            self._skipped.append(skipped)
+    def expander(self, source: Source, shell: Shell) -> Expander:
+        """Expands words of a source in a shell of this run."""
+        return Expander(source, shell, self.world, self.substitution)
 
-    def _step(self) -> None:
-        self._steps += 1
-        if self._steps > _MOST_STEPS:
-            raise TooMuch("asks for more work than is allowed for one script; read in part")
-
-    def _bounded(self, text: Text) -> Text:
+    def bounded(self, text: Text) -> Text:
+        """A text, or an unknown one where it grows without end."""
         weight = size(text)
-        self._steps += weight // 64
-        if weight <= _MOST_SIZE and depth(text) <= _MOST_DEPTH and options(text) <= MOST_OPTIONS:
+        self.script.step(weight // 64)
+        if weight <= _MOST_SIZE:
             return text
-        self._note(self._path, "a variable grows beyond what is followed; it counts as unknown")
+        reason = "a variable grows beyond what is followed; it counts as unknown"
+        self.script.note(self.script.path, reason)
         first = next((token for token in text if isinstance(token, Piece)), None)
-        source = first.source if first else Source(b"", self._path)
-        return (Piece("", source, first.offset if first else 0, resolved=False),)
+        source = first.source if first else Source(b"", self.script.path)
+        return (Piece("", source, first.offset if first else 0, resolved=False, symbol="("),)
 
-    def _counted(self, body: Node, shell: Shell) -> None:
-        """Forgets the variables that a loop counts with: their value differs on each turn."""
-        waiting = [body]
-        while waiting:
-            node = waiting.pop()
-            if node.type == "variable_assignment":
-                name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
-                if name is not None and value is not None and b"$((" in (value.text or b""):
-                    self._forget(text_of(name), shell)
-            elif node.type == "compound_statement" and text_of(node.children[0]) == "((":
-                self._unknown_names(node, shell)
-            waiting.extend(node.named_children)
-
-    def _unknown_names(self, node: Node, shell: Shell, below: Node | None = None) -> None:
-        """Forgets the variables that ``((…))`` changes."""
-        waiting = [child for child in node.named_children if below is None or child.id != below.id]
-        while waiting:
-            child = waiting.pop()
-            if child.type in {"postfix_expression", "unary_expression", "variable_assignment"}:
-                for name in child.named_children[:1]:
-                    if name.type in {"word", "variable_name"}:
-                        self._forget(text_of(name), shell)
-            waiting.extend(child.named_children)
-
-    def _forget(self, name: str, shell: Shell) -> None:
+    def forget(self, name: str, shell: Shell, outside: bool = False) -> str:
+        """From here on a variable is not known; returns what stands for its text in this run."""
         before = shell.get(name)
-        source = Source(b"", self._path)
-        shell.layers[-1][name] = Binding(
-            (Piece(f"${name}", source, 0, resolved=False, exact=False),),
-            exported=before.exported if before else False,
+        symbol = f"{name}@{len(self.world.taken)}:{self.script.steps}"
+        source = Source(b"", self.script.path)
+        piece = Piece(
+            f"${name}", source, 0, True, resolved=False, exact=False, symbol=symbol, outside=outside
         )
+        exported_before = before.exported if before else False
+        shell.variables[name] = Binding((piece,), exported=exported_before)
+        return symbol
 
-    def _assign(self, node: Node, source: Source, shell: Shell, export: bool) -> None:
-        name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
-        if name is None:
+    def assign(self, assigned: Assigned, expander: Expander, shell: Shell, export: bool) -> None:
+        """Follows one assignment."""
+        self.script.step()
+        name = assigned.name
+        before = shell.get(name)
+        exported_now = export or (before.exported if before else False)
+        if assigned.elements is not None:
+            self._assign_array(assigned, before, shell, exported_now)
             return
-        if name.type == "subscript":
-            base = name.child_by_field_name("name")
-            if base is not None:
-                self._forget(text_of(base), shell)
+        text = assigned.text or ()
+        if assigned.index is not None:
+            self._assign_element(assigned, before, expander, shell, exported_now)
             return
-        self._step()
-        before = shell.get(text_of(name))
-        append = any(child.type == "+=" for child in node.children)
-        expander = self._expander(source, shell)
-        array = False
-        if value is None:
-            text: Text = ()
-        elif value.type == "array":
-            array = True
-            nodes = [child for child in value.named_children if child.type != "comment"]
-            text = _elements(expanded(nodes, expander))
-        else:
-            text = scalar(expander.word(value, True))
-        if append and before is not None:
-            if before.array:
-                array = True
-                text = before.text + (text if value is not None and value.type == "array" else ())
-            else:
-                text = (*before.text, BREAK, *text) if array else before.text + text
-        elif append and not array:
-            known = Piece(f"${text_of(name)}", source, node.start_byte, resolved=False, exact=False)
-            text = (known, *text)
-        exported = export or (before.exported if before else False)
-        if not text and not array:
-            text = (Piece("", source, node.start_byte),)
-        shell.layers[-1][text_of(name)] = Binding(self._bounded(text), array, exported)
+        if assigned.append:
+            if before is not None and before.items is not None:
+                items = {**before.items, "0": (*before.items.get("0", ()), *text)}
+                shell.variables[name] = replace(before, items=items)
+                return
+            held = before.text if before is not None else self._outside(name, expander, shell)
+            text = (*held, *text)
+        shell.variables[name] = Binding(self.bounded(text), exported=exported_now)
 
-    def _declare(self, node: Node, source: Source, shell: Shell) -> bool:
-        words = [text_of(child) for child in node.children if child.type == "word"]
-        options = "".join(word for word in words if word.startswith("-"))
-        keyword = text_of(node.children[0])
+    def _outside(self, name: str, expander: Expander, shell: Shell) -> Text:
+        if shell.knows(name):
+            return ()
+        piece = Piece(f"${name}", expander.source, 0, True, False, False, symbol=name, outside=True)
+        return expander.settle((piece,))
+
+    def _assign_array(
+        self, assigned: Assigned, before: Binding | None, shell: Shell, export: bool
+    ) -> None:
+        keyed = before.keyed if before is not None else False
+        items: dict[str, Text] = {}
+        if assigned.append and before is not None:
+            items = dict(before.items) if before.items is not None else {"0": before.text}
+        at = 0 if keyed else max(map(int, items), default=-1) + 1 if items else 0
+        for key, text in assigned.elements or ():
+            if keyed:
+                items[key if key is not None else "?"] = text
+                continue
+            if key is not None and key.isdigit():
+                at = int(key)
+            items[str(at)] = text
+            at += 1
+        every = tuple(token for text in items.values() for token in text)
+        if size(every) > _MOST_SIZE or len(items) > _MOST_SIZE:
+            self.bounded((*every, *every))
+            items = {}
+        self.script.step(len(items) // 8)
+        shell.variables[assigned.name] = Binding((), items, keyed, export)
+
+    def _assign_element(
+        self,
+        assigned: Assigned,
+        before: Binding | None,
+        expander: Expander,
+        shell: Shell,
+        export: bool,
+    ) -> None:
+        assert assigned.index is not None
+        keyed = before.keyed if before is not None else False
+        items: dict[str, Text] = {}
+        if before is not None:
+            items = dict(before.items) if before.items is not None else {"0": before.text}
+        key = expander.index(assigned.name, *assigned.index)
+        if key is None or (not keyed and not key.isdigit()):
+            key = "?"
+        if key == "?" and not keyed:
+            self.forget(assigned.name, shell)
+            return
+        held = items.get(key, ()) if assigned.append else ()
+        items[key] = self.bounded((*held, *(assigned.text or ())))
+        shell.variables[assigned.name] = Binding((), items, keyed, export)
+
+    def declare(
+        self, words: list[str], rows: Iterable[Assigned | Text], expander: Expander, shell: Shell
+    ) -> None:
+        """Follows ``export``, ``local``, ``declare`` and their kin."""
+        keyword, options = words[0], "".join(word for word in words[1:])
         export = (keyword == "export" and "n" not in options) or "x" in options
-        if self._locals and keyword in {"local", "declare", "typeset"} and "g" not in options:
-            for child in node.named_children:
-                name = child.child_by_field_name("name") or child
-                if name.type == "variable_name":
-                    self._locals[-1].setdefault(text_of(name), shell.get(text_of(name)))
-        for child in node.named_children:
-            if child.type == "variable_assignment":
-                self._assign(child, source, shell, export)
-            elif child.type == "variable_name" and export:
-                before = shell.get(text_of(child))
+        local = bool(self.locals) and keyword in {"local", "declare", "typeset"}
+        for row in rows:
+            name = row.name if isinstance(row, Assigned) else constant(expander.settle(row))
+            if name is None or not name.isidentifier():
+                if not isinstance(row, Assigned) and export:
+                    self._export_words(row, expander, shell)
+                continue
+            if local and "g" not in options:
+                self.locals[-1].setdefault(name, shell.variables.get(name, MISSING))
+                if not isinstance(row, Assigned):
+                    shell.variables[name] = None
+            if "A" in options or "a" in options:
+                shell.variables[name] = Binding((), {}, keyed="A" in options)
+            if isinstance(row, Assigned):
+                self.assign(row, expander, shell, export or shell.export_all)
+            elif export:
+                before = shell.get(name)
                 if before is not None:
-                    shell.layers[-1][text_of(child)] = replace(before, exported=True)
-            elif child.type in {"string", "concatenation", "simple_expansion"} and export:
-                self._export_words(self._expander(source, shell).word(child), shell)
-        return False
+                    shell.variables[name] = replace(before, exported=True)
 
-    def _export_words(self, text: Text, shell: Shell) -> None:
-        for word in split([text]):
+    def _export_words(self, text: Text, expander: Expander, shell: Shell) -> None:
+        for word in expander.split([text]):
             name, equals, value = word.text.partition("=")
             if equals and name.isidentifier():
-                made = replace(word, text=value)
-                shell.layers[-1][name] = Binding(written(made), exported=True)
+                piece = next(token for token in word.tokens if isinstance(token, Piece))
+                made = replace(piece, text=value, exact=False, resolved=word.resolved)
+                shell.variables[name] = Binding((made,), exported=True)
 
-    def _environment(self, shell: Shell) -> tuple[Variable, ...]:
-        found: dict[str, Binding] = {}
-        for layer in shell.layers:
-            for name, binding in layer.items():
-                found.pop(name, None)
-                if binding is not None and binding.exported and not binding.array:
-                    found[name] = binding
-        self._steps += len(found)
+    def environment(self, shell: Shell, expander: Expander) -> tuple[Variable, ...]:
+        """What commands see of the variables."""
+        seen = exported(shell)
+        self.script.step(len(seen))
         return tuple(
-            variable for name, binding in found.items() for variable in variables(name, binding)
+            variable_of(name, expander.settle(binding.text))
+            for name, binding in seen.items()
+            if binding is not None
         )
-
-    def _expander(self, source: Source, shell: Shell) -> Expander:
-        return Expander(source, shell, self._substitution)
 
 
 class TooMuch(Exception):
@@ -225,13 +288,7 @@ def unread(path: str, reason: str) -> Skipped:
     return Skipped("fork", path, "serve", reason)
 
 
-def _elements(texts: Sequence[Text]) -> Text:
-    """The elements of an array, each ended; those that only some runs have stay choices."""
-    tokens: list[Token] = []
-    for text in texts:
-        if any(isinstance(token, Choice) for token in text):
-            tokens.extend((*text, BREAK))
-            continue
-        for word in split([text]):
-            tokens.extend((*word.tokens, BREAK))
-    return tuple(tokens)
+def whole(text: Text) -> str:
+    """The text of the one word that a text is."""
+    words = split([scalar(text)])
+    return words[0].text if words else ""

@@ -41,7 +41,9 @@ class Word:
 
     A word with ``resolved`` False keeps the text of the script (``$MODEL``). ``alternatives`` are
     all texts that the word may have, where branches decide between known ones (``text`` is the
-    first); ``conditional`` says that only some runs have the word at all.
+    first); ``conditional`` says that only some runs have the word at all, ``outside`` that the
+    caller of the script gives what is not resolved, ``quoted`` that the word is one whatever that
+    is.
     """
 
     text: str
@@ -51,6 +53,8 @@ class Word:
     resolved: bool = True
     conditional: bool = False
     alternatives: tuple[str, ...] = ()
+    outside: bool = False
+    quoted: bool = False
 
 
 @dataclass(frozen=True)

@@ -573,16 +573,30 @@ def test_a_shell_within_a_folded_command():
     ]
 
 
-def test_a_flag_and_its_value_in_one_item():
+def test_a_flag_and_its_value_in_one_item_are_one_word_of_a_command():
     (launch,) = launches("""\
         command: [python3, -m, sglang.launch_server]
         args:
           - --model-path /m
           - '--json-model-override-args={"a": 1}'
         """)
+    assert flags(launch) == [("--json-model-override-args", '{"a": 1}', 4, 6, True)]
+    assert [(word.text, word.line) for word in launch.words] == [
+        ("--model-path /m", 3),
+        ('--json-model-override-args={"a": 1}', 4),
+    ]
+
+
+def test_a_flag_and_its_value_in_one_item_are_two_where_the_program_is_not_known():
+    (launch,) = launches("""\
+        image: lmsysorg/sglang:latest
+        args:
+          - --trust-remote-code
+          - --attention-backend fa3
+        """)
     assert flags(launch) == [
-        ("--model-path", "/m", 3, 5, True),
-        ("--json-model-override-args", '{"a": 1}', 4, 6, True),
+        ("--trust-remote-code", None, 3, 5, True),
+        ("--attention-backend", "fa3", 4, 5, True),
     ]
 
 

@@ -139,7 +139,13 @@ def test_a_variable_set_where_it_is_missing_has_a_default():
         'if [ -z "$TP" ]; then TP=4; fi\n[[ -n "${DP}" ]] || DP=2\n'
         "sglang serve m --tp $TP --dp $DP\n"
     )
-    assert shown(launch)[1:] == ["3:16 --tp 4", "3:25 --dp 2"]
+    assert shown(launch)[1:] == [
+        "3:16 --tp 4",
+        "3:16 --tp $TP?!",
+        "3:25 --dp 2",
+        "3:25 --dp $DP?!",
+    ]
+    assert launch.when[0] == "$TP is not set and $DP is not set"
 
 
 def test_options_of_the_script_do_not_hide_the_default():
@@ -150,12 +156,12 @@ def test_options_of_the_script_do_not_hide_the_default():
         "done\n"
         "sglang serve m --port $PORT\n"
     )
-    assert shown(launch)[1:] == ["8:16 --port 30000"]
+    assert shown(launch)[1:] == ["8:16 --port 30000", "8:16 --port $2?!"]
 
 
 def test_unset_on_one_branch_is_not_empty():
     launch = one('if x; then unset LEN; fi\nsglang serve m --len "$LEN" --n $N\n')
-    assert shown(launch)[1:] == ["2:16 --len $LEN!", "2:29 --n $N!"]
+    assert shown(launch)[1:] == ["2:16 --len ?", "2:16 --len $LEN?!", "2:29 --n $N!"]
 
 
 def test_functions_are_called_with_their_arguments():
@@ -295,7 +301,7 @@ def test_the_folder_of_the_script():
         ("--chat-template", "scripts/a/t.jinja"),
         ("--config", "scripts/c.yaml"),
         ("--x", "a"),
-        ("--y", "$(basename $0 .sh)"),
+        ("--y", "run"),
     ]
     assert launch.folder == "scripts/a"
 
@@ -345,8 +351,8 @@ def test_loops_over_words():
     text = "for p in {}; do\n  sglang serve m --port $p &\ndone\n"
     few = read(text.format("1 2"))[0]
     assert [shown(launch)[1:] for launch in few] == [["2:18 --port 1"], ["2:18 --port 2"]]
-    many = one(text.format("1 2 3 4 5"))
-    assert shown(many)[1:] == [f"2:18 --port {number}?" for number in range(1, 6)]
+    many = read(text.format("1 2 3 4 5"))[0]
+    assert [shown(launch)[1:] for launch in many] == [[f"2:18 --port {n}"] for n in range(1, 6)]
     counted = one("i=0\nwhile x; do\n  sglang serve m --port $i\n  i=$((i + 1))\ndone\n")
     assert shown(counted)[1:] == ["3:18 --port $i!"]
 
