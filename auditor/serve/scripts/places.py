@@ -180,6 +180,9 @@ class Places:
             if real.startswith("/"):
                 yield Path(real).parent, posixpath.basename(real), real
             else:
+                # A path made of the script's own folder starts where the script's path does.
+                if "/" in real and not script.is_absolute():
+                    yield Path(real).parent, posixpath.basename(real), real
                 yield script, real, posixpath.join(script.as_posix(), real)
 
     def _from_disk(self, base: Path, inner: str, limit: int) -> tuple[bytes | None, str]:

@@ -131,3 +131,20 @@ def test_a_models_folder_and_its_neighbours(tmp_path) -> None:
     assert inner is not None
     assert inner.beside == ("m-FP8",)
     assert inner.read("config.json", SMALL) == b"{}"
+
+
+def test_a_path_made_of_the_own_folder_of_a_script_named_by_a_relative_path(
+    tmp_path, monkeypatch
+) -> None:
+    """``$(dirname "$0")/a.jinja`` of ``ops/serve.sh`` is ``ops/a.jinja``, from where we stand."""
+    (tmp_path / "ops" / "model").mkdir(parents=True)
+    (tmp_path / "ops" / "a.jinja").write_text("beside")
+    monkeypatch.chdir(tmp_path)
+    found = places(outside="ops/serve.sh")
+    started = launch("ops/serve.sh", folder="ops")
+    assert found.read(started, "ops/a.jinja") == b"beside"
+    assert found.read(started, "a.jinja") == b"beside"
+    assert found.folder(started, "ops/model") is not None
+    (tmp_path / "b.jinja").write_text("above")
+    assert found.read(started, "./b.jinja") == b"above"
+    assert found.find(started, "ops/c.jinja").state == "missing"
