@@ -113,6 +113,10 @@ def test_any_word(word: str) -> None:
     quotes = word.replace("\\\\", "")
     if "$$" in word:  # a process id, behind which the grammar of statements loses its way
         return
+    if "{}" in word or word.count("{") != word.count("}"):  # bash has its own ways with these
+        return
+    if "$}" in word or "$," in word:  # braces may join the sign with a name behind them
+        return
     if quotes.count("'") % 2 or quotes.count('"') % 2 or word.endswith("\\"):
         return
     agree(word)
